@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from reflect_locate.repositories._budget import Budget
+from reflect_locate.repositories.budget import Budget
 from reflect_locate.repositories.ingest import ingest
 from reflect_locate.repositories.ingest_config import IngestConfig
 from reflect_locate.repositories.snapshot import Snapshot, SnapshotError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,10 @@ STAGES = {"pairs": "pairs", "reward": "reward", "learn": "learn/dpo"}
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("killed")
     script = Path(__file__).parent / "killed_preferences.py"
-    done = subprocess.run([sys.executable, script, folder], check=False, capture_output=True, text=True, timeout=600)
+    # A process that is killed leaves the file of its watchdog in the folder for temporary files.
+    variables = os.environ | {"TMPDIR": str(folder)}
+    command = [sys.executable, script, folder]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=600, env=variables)
     assert done.returncode == 0, done.stderr
     (folder / "starts.jsonl").write_text(done.stdout)
     return folder

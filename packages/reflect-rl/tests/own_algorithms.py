@@ -28,6 +28,14 @@ class OddCritic(Own):
     critic = "yes"
 
 
+class NoEpochs(Own):
+    epochs = 0
+
+
+class HalfAnEpoch(Own):
+    epochs = 0.5
+
+
 class PlainRows(Own):
     def advantages(self, trajectories, values):
         return [[1.0] * len(one.rewards) for one in trajectories]

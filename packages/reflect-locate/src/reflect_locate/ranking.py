@@ -1,7 +1,8 @@
 """Find the file that answers a question by an index alone, and what an answer holds. Nothing here loads a model.
 
-Candidates are the best files of the index. They are ranked by evidence (`evidence.py`): how well the index matches the
-contents and the path, how many words of the question stand close together, and what names the file has and defines.
+Candidates are the best files of the index, and a few that define a name of just the question's words or whose strings
+hold these as they stand. They are ranked by evidence (`evidence.py`): how well the index matches the contents and the
+path, how many words of the question stand close together, and what names the file has and defines.
 Tests come behind what they test, unless the question speaks of tests, and documents and data behind code in the same
 way. Where a question asks for instructions (`how to`), code comes behind documents, whose headings then count as names;
 where it begins with tests, all else comes behind them.
@@ -39,21 +40,26 @@ from reflect_locate.repositories.definitions import (
     VALUES,
     asked_stem,
     best_name,
+    defined_at_margin,
     defined_name,
     defines_member,
     definition,
     heading,
+    lines_with,
+    may_define,
     modules_asked_for,
     names_asked_for,
+    spelled,
 )
 from reflect_locate.repositories.file_names import LAST, NONE, AskedFiles, files_asked_for
-from reflect_locate.repositories.gate import SCRIPTS, Reason
+from reflect_locate.repositories.gate import Reason
 from reflect_locate.repositories.passages import words_together
-from reflect_locate.repositories.quotes import quoted, quotes
+from reflect_locate.repositories.quotes import is_enough, may_quote, quoted, quoted_over_lines, quotes
 from reflect_locate.repositories.roles import (
     TEST_SHARE,
     TESTS,
     TESTS_ALONE,
+    TRANSLATIONS,
     is_change_note,
     is_data,
     is_document,
@@ -91,7 +97,12 @@ DATA_WORDS = frozenset(words("json jsonl csv tsv svg fixture dataset"))
 INDEXED = 20
 """Best files of the index that are candidates (`docs/results/log.md`, "More candidates"), and of a list of guesses."""
 LOOKED_AT = 200
-"""Most files in which the definition of a name is looked for: those that hold its words most often."""
+"""Most files in which the definition of a name is looked for: of those that hold it, those that seem to define it, and
+those that hold its words most often."""
+BEYOND = 5
+"""Most files besides the best ones that are candidates for a name or a message, of each kind."""
+MEMBER_SHARE = 0.8
+"""Share of the worth of a method where another file defines a function or class of its name at the margin."""
 LIMITS = (Reason.OVER_LIMIT, Reason.TOO_MANY, Reason.TOO_DEEP)
 """Reasons for which files of any kind were left out."""
 PASSAGES_OF_FILE = 3
@@ -209,6 +220,9 @@ class AskedNames:
     """See `definers` (None: the question holds no name of code)."""
     files: AskedFiles = NONE
     """Files that the question names."""
+    beyond: Sequence[str] = ()
+    """Files that are candidates besides the best ones: they define a name of the question's words, or hold these as
+    they stand."""
 
 
 NO_NAMES = AskedNames()
@@ -273,7 +287,8 @@ def find(
     adapted = adapted if adapted and adapted.fits(tree) else None
     past = adapted.matches(tree, question) if adapted else None
     weights = adapted.weights if adapted else DEFAULT_WEIGHTS
-    files = ranked(tree, question, None, matches, weights, past, rarity, AskedNames(written, named))
+    beyond = beyond_best(tree, index, question, matches.contents)
+    files = ranked(tree, question, None, matches, weights, past, rarity, AskedNames(written, named, beyond))
     likely, seconds = LIKELY if threshold is None else threshold, time.perf_counter() - started
     # A name of a file need not stand in any.
     of_files = named.words if named.is_written else frozenset[str]()
@@ -301,19 +316,84 @@ def definers(tree: Tree, index: StoredIndex, names: Sequence[str], modules: Set[
     """
     found: dict[str, float] = {}
     for name in names:
-        held = words(name)
-        # No index has the words that stand in every file, so a name of such words is looked for in all files.
-        for path in index.holding(held)[:LOOKED_AT] if held else tree.paths[: LOOKED_AT * 10]:
-            text = tree.text(path)
+        for path in _looked_at(tree, index, name):
             # Settings of a run are no definition of the setting.
-            worth = definition(text.split("\n"), name)[1] if name in text else 0.0
+            worth = definition(tree.text(path).split("\n"), name)[1]
             if worth == 1 or (worth and PurePosixPath(path).suffix not in VALUES):
                 found[path] = found.get(path, 0.0) + worth / len(names)
     parts = {path: len(modules & set(PurePosixPath(path).with_suffix("").parts)) for path in found if modules}
     found = {path: worth for path, worth in found.items() if not parts or parts[path] == max(parts.values())}
     # Where `app.use = function` stands, a variable `app` elsewhere is another one.
     dotted = {path: 1.0 for path in found if defines_member(tree.text(path).split("\n"), names)}
-    return dotted or found
+    if dotted or len(names) > 1:
+        return dotted or found
+    # A bare name is rather that of a function than that of a method; which class is meant would be said.
+    whole = {path for path, worth in found.items() if worth == 1 and defined_at_margin(tree.text(path), names[0])}
+    return {path: worth * (MEMBER_SHARE if whole and path not in whole else 1) for path, worth in found.items()}
+
+
+def _looked_at(tree: Tree, index: StoredIndex, name: str) -> list[str]:
+    """Files in which the definition of a name is looked for."""
+    held = words(name)
+    # No index has the words that stand in every file, so a name of such words is looked for in all files.
+    texts = ((path, tree.text(path)) for path in (index.holding(held) if held else tree.paths))
+    holding = [path for path, text in texts if name in text]
+    # A thousand files may use the name, and only one of them define it.
+    if len(holding) > LOOKED_AT:
+        holding.sort(key=lambda path: not may_define(tree.text(path), name))
+    return holding[:LOOKED_AT]
+
+
+def beyond_best(tree: Tree, index: StoredIndex, question: str, contents: Mapping[str, float]) -> tuple[str, ...]:
+    """Files that a question may well ask for although others hold its words more often.
+
+    These are files that define a function or class of just its words, as `rotate_checkpoints` for `rotate checkpoints`,
+    and sources whose strings hold its words as they stand.
+
+    Args:
+        tree: the files.
+        index: of this tree.
+        question: in words.
+        contents: how well the contents of each file match.
+    """
+    names = spelled(question)
+    # All have the same words.
+    texts = [(path, tree.text(path)) for path in (index.holding(words(names[0])) if names else ())]
+    defining = [
+        path
+        for path, text in texts
+        if any(defined_name(line).strip("_") == name for name in names for line in lines_with(text, name))
+    ]
+    # A masked sentence stands for a question in other words, and its copies elsewhere would be quoted.
+    is_plain = not (tree.masks or asks_for_tests(question) or asks_for_documents(question))
+    quoting = _quoting(tree, index, question) if is_plain else {}
+    best = sorted(quoting, key=lambda path: (-quoting[path], -contents.get(path, 0.0)))
+    return (*sorted(defining, key=lambda path: -contents.get(path, 0.0))[:BEYOND], *best[:BEYOND])
+
+
+def _quoting(tree: Tree, index: StoredIndex, question: str) -> dict[str, float]:
+    """Sources whose strings hold words of a question as they stand, with the share of these."""
+    parts = quotes(question)
+    # Few files hold all words of a part, and the index has them; a part of words that it lacks may stand anywhere.
+    asked = [words(part) for part in parts]
+    holders = {word: index.holders(word) for word in {word for held in asked for word in held}}
+    anywhere = sum(1 << place for place, held in enumerate(asked) if not held)
+    near: dict[str, int] = {}
+    for place, held in enumerate(asked):
+        for path in set.intersection(*(holders[word] for word in held)) if held else ():
+            near[path] = near.get(path, anywhere) | 1 << place
+    found = {}
+    for path, places in near.items():
+        if is_enough(question, places) and may_quote(tree.text(path), question, parts, places) and tells(path):
+            found[path], _ = quoted(tree.text(path), question, parts)
+    return {path: share for path, share in found.items() if share}
+
+
+def tells(path: str) -> bool:
+    """Tell whether the strings of a file may be what a program says: no document, data, translation or test."""
+    place = PurePosixPath(path)
+    is_other = is_document(path) or is_data(path) or is_test(path) or is_change_note(path)
+    return bool(place.suffix) and place.suffix.lower() not in TRANSLATIONS and not is_other
 
 
 def cautious(answer: Answer, tree: Tree) -> Answer:
@@ -406,6 +486,16 @@ def asks_for_tests(question: str) -> bool:
     return bool(TESTS.search(question)) and not HOW_TO.match(question)
 
 
+def asks_for_documents(question: str) -> bool:
+    """Tell whether a question asks for documents, or for instructions.
+
+    >>> asks_for_documents("which page tells about tea"), asks_for_documents("how to make tea")
+    (True, True)
+    """
+    asked = question_words(question)
+    return bool(HOW_TO.match(question) or TOLD.search(question)) or not DOCUMENT.isdisjoint(asked)
+
+
 def ranked(
     tree: Tree,
     question: str,
@@ -440,7 +530,7 @@ def ranked(
     near_names = {
         path: matches.contents.get(path, 0.0) + matches.paths.get(path, 0.0) if matches else 0.0 for path in meant
     }
-    known |= dict.fromkeys(_best(near_names, shares))
+    known |= dict.fromkeys([*_best(near_names, shares), *names.beyond])
     first = {} if known else {path: place for place, path in enumerate(_first_files(tree))}
     candidates = known or first
     has_compound = any(INSIDE.search(word) for word in question.split())
@@ -514,7 +604,7 @@ def _roles(tree: Tree, question: str, asked: Sequence[str]) -> _Roles:
         aside = {path for path in tree.paths if not is_test(path)}
     return _Roles(
         how_to=how_to,
-        wants_documents=how_to or bool(TOLD.search(question)) or not DOCUMENT.isdisjoint(asked),
+        wants_documents=asks_for_documents(question),
         wants_tests=wants_tests,
         tests=set() if wants_tests else {path for path in tree.paths if is_test(path)},
         data=set() if not DATA_WORDS.isdisjoint(asked) else {path for path in tree.paths if is_data(path)},
@@ -532,8 +622,12 @@ def _with_quotes(
     parts = quotes(question)
 
     def held(path: str) -> tuple[float, int]:
-        is_code = path.endswith((*SOURCE, *SCRIPTS)) and path not in shares
-        return quoted(tree.text(path), question, parts) if is_code else (0.0, 0)
+        if path in shares or not tells(path):
+            return 0.0, 0
+        text = tree.text(path)
+        numbers = lines_of(text).holding(question_words(question))
+        over = quoted_over_lines(lines_of(text).lines, numbers, question, parts)
+        return max(quoted(text, question, parts), over, key=lambda row: row[0])
 
     told = [held(entry.path) for entry in found] if parts else []
     if not any(share for share, _ in told):

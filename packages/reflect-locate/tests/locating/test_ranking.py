@@ -485,3 +485,35 @@ def test_a_member_of_cpp_is_found_where_it_is_defined_outside_of_its_class():
     assert (answer.files[0].path, answer.sureness) == ("src/pot.cc", "sure")
     uses = files | {"src/main.cc": "int main() {\n  Pot::boil(3);\n  return Pot::boil(4);\n}\n"}
     assert find(Tree(Snapshot("kitchen", uses)), "Pot::boil").files[0].path == "src/pot.cc"
+
+
+@pytest.mark.parametrize(
+    "question", ["rotate checkpoints", "where are the rotate checkpoints?", "`rotate checkpoints`"]
+)
+@pytest.mark.parametrize("name", ["rotate_checkpoints", "rotateCheckpoints", "_rotate_checkpoints"])
+def test_a_name_with_blanks_is_found_in_a_file_that_holds_its_words_seldom(question, name):
+    # Thirty files have each word on many lines, and so come before the one that defines the function.
+    files = {f"a{number}.py": "rotate checkpoints\n" * 20 for number in range(30)}
+    files["z.py"] = f"def {name}(folder):\n    pass\n" + "x = 1\n" * 400
+    assert find(Tree(Snapshot("kitchen", files)), question).files[0].path == "z.py"
+
+
+def test_a_name_is_found_although_many_files_use_it():
+    files = {f"a{number}.py": "pour_tea()\n" * 20 for number in range(300)}
+    files["z.py"] = "def pour_tea():\n    pass\n" + "x = 1\n" * 400
+    answer = find(Tree(Snapshot("kitchen", files)), "pour_tea")
+    assert (answer.files[0].path, answer.sureness) == ("z.py", "sure")
+
+
+def test_a_function_comes_before_a_method_of_its_name():
+    files = {
+        "a.py": "class Pot:\n    def as_cup(self):\n        return self.as_cup\n",
+        "b.py": "def as_cup(pot):\n    return pot\n" + "x = 1\n" * 40,
+    }
+    tree = Tree(Snapshot("kitchen", files))
+    assert find(tree, "as_cup").files[0].path == "b.py"
+    # A question that names the class asks for the method.
+    assert find(tree, "Pot.as_cup").files[0].path == "a.py"
+    # In a file that has both, it is the function that counts.
+    both = Tree(Snapshot("kitchen", {"a.py": files["a.py"] + files["b.py"], "b.py": files["b.py"]}))
+    assert [entry.evidence.written for entry in find(both, "as_cup").files] == [1.0, 1.0]

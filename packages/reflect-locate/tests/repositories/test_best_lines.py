@@ -368,3 +368,9 @@ def test_a_type_that_is_about_others_is_asked_for_without_them(names, first):
     pytest.importorskip("tree_sitter_rust")
     rarity = dict.fromkeys(words("::".join(names)), 1.0)
     assert best_lines("pot.rs", RUST, rarity, names=names)[0].first == first
+
+
+def test_an_excerpt_has_the_last_line_although_a_blank_one_stands_before_it():
+    text = "# Release notes\n\n- Refunds are idempotent now.\n- Rate limiting per tenant.\n"
+    (part,) = best("notes.md", text, "rate limiting per tenant")[:1]
+    assert (part.excerpt_line, part.excerpt) == (3, ("- Refunds are idempotent now.", "- Rate limiting per tenant."))

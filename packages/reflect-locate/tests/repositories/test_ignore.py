@@ -178,6 +178,8 @@ NAMES += [
     ".ssh",
     ".aws",
     "client_secret_1.json",
+    *("env.production", "vault.yml", "nuget.config", "appsettings.Production.json", "local.settings.json"),
+    "kettle-firebase-adminsdk-x1.json",
 ]
 
 
@@ -186,6 +188,20 @@ def test_names_that_usually_hold_secrets(name: str) -> None:
     assert names_pattern(SECRETS).match(name.lower())
 
 
-@pytest.mark.parametrize("name", ["environment.py", "keyboard.py", "monkey.py", "secretary.md", "token.py", "ssh.py"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "environment.py",
+        "keyboard.py",
+        "monkey.py",
+        "secretary.md",
+        "token.py",
+        "ssh.py",
+        "env.d.ts",
+        "env.py",
+        "appsettings.json",
+        "appsettings.Development.json",
+    ],
+)
 def test_names_that_only_sound_alike(name: str) -> None:
     assert not names_pattern(SECRETS).match(name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import random
+import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from reflect_locate.repositories.ingest_config import IngestConfig
 from reflect_locate.repositories.snapshot import Snapshot, SnapshotError
 from reflect_locate.repositories.text import decode, is_safe_name, shown
 from reflect_rl.errors import UserError
-from reflect_served.secrets import holds_private_key, holds_secret
+from reflect_served.secrets import LEFT_OUT, holds_private_key, holds_secret, is_token, without_secrets
 
 
 def reasons(snapshot: Snapshot) -> dict[str, str]:
@@ -94,6 +95,57 @@ def test_a_private_key_in_a_file_keeps_it_out(tmp_path: Path, text: str) -> None
     (tmp_path / "notes.md").write_text(f"How to log in\n\n{text}")
     assert holds_private_key(text)
     assert reasons(ingest(tmp_path)) == {"notes.md": "secret"}
+
+
+@pytest.mark.parametrize("text", KEYS)
+@pytest.mark.parametrize("before", ["", "x", "xy", "xyz", f"-----BEGIN CERTIFICATE-----\n{LINE}\n"])
+@pytest.mark.parametrize("end", ["", "\n", "\n    ", "\\n"])
+def test_a_private_key_in_base64_is_found_at_each_alignment(text: str, before: str, end: str) -> None:
+    encoded = base64.b64encode((before + text[text.index("-----") :]).encode()).decode()
+    wrapped = end.join(encoded[place : place + 64] for place in range(0, len(encoded), 64)) if end else encoded
+    whole = f"kind: Secret\ndata:\n  tls.key: {wrapped}\n  name: tea\n"
+    assert holds_private_key(whole)
+    left = without_secrets(whole)
+    assert LEFT_OUT in left
+    assert LINE not in left
+    assert encoded[-40:] not in left
+    assert left.endswith("\n  name: tea\n")
+
+
+@pytest.mark.parametrize("before", ["", "x", "xy"])
+def test_base64_of_anything_else_is_no_key(before: str) -> None:
+    for text in (f"-----BEGIN CERTIFICATE-----\n{LINE}\n", "-----BEGIN PRIVATE KEY-----\nabc\n", "-----BEGIN "):
+        encoded = base64.b64encode((before + text).encode()).decode()
+        assert not holds_private_key(f"tls.crt: {encoded}\n  tls.key: none\n")
+        assert without_secrets(encoded) == encoded
+
+
+def test_much_base64_takes_no_time() -> None:
+    started = time.process_time()
+    assert not holds_private_key("LS0tLS1CRUdJTi" * 70_000)
+    assert not holds_private_key("LS0tLS1CRUdJTi " * 70_000)
+    assert not holds_private_key("LS0tLS1CRUdJTi\n" + (20 * "a" + " ") * 45_000)
+    assert time.process_time() - started < 20
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("ghp_" + "1a" * 18 + "\n", True),
+        ("# mine\nexport GITHUB_TOKEN='ghp_" + "1a" * 18 + "'\n", True),
+        ('"token": "glpat-' + "1a" * 10 + '",', True),
+        ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N", True),
+        ("How to use ghp_" + "1a" * 18, False),
+        ("ghp_" + "1a" * 18 + "\nis a token", False),
+        ("ghp_" + "x" * 36, False),  # a placeholder
+        ("# a comment", False),
+        ("", False),
+        ("sk-learn", False),
+        (("ghp_" + "1a" * 18 + "\n") * 200, False),
+    ],
+)
+def test_a_text_that_is_a_token(text: str, expected: bool) -> None:
+    assert is_token(text) is expected
 
 
 def test_talk_about_keys_is_no_key() -> None:

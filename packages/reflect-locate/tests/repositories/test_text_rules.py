@@ -72,7 +72,19 @@ def test_scripts_without_an_ending_and_licences_are_texts_and_binaries_are_not(t
     written(tmp_path, {"LICENSE": "MIT", "Dockerfile": "FROM x", "run": "#!/bin/sh\n", "a.pyi": "x: int\n"})
     (tmp_path / "tool").write_bytes(b"\x7fELF\0\0")
     assert sorted(ingest(tmp_path, ALL_TEXT).files) == ["Dockerfile", "LICENSE", "a.pyi", "run"]
-    assert told_left_out(ingest(tmp_path, ALL_TEXT)).endswith("4 files; left out: binary 1")
+    assert told_left_out(ingest(tmp_path, ALL_TEXT)).endswith("4 files; left out: binary 1 (tool)")
+
+
+def test_files_that_are_left_out_for_a_rare_reason_are_named(tmp_path):
+    folder = written(tmp_path / "kettle", {"a.py": "x = 1\n", "b\x1b[2J.py": "x\n", ".hidden": "x\n"})
+    for number in range(4):
+        (folder / f"pot{number}.py").symlink_to(folder / "a.py")
+    (folder / "latin.py").write_bytes("# Tee für alle\n".encode("latin-1"))
+    (folder / "tool").write_bytes(b"\x7fELF\0\xff")
+    assert told_left_out(ingest(folder, ALL_TEXT)) == (
+        r"kettle: 1 files; left out: binary 1 (tool), hidden 1, not UTF-8 1 (latin.py), symlink 4 (pot0.py, pot1.py, "
+        r"pot2.py, ...), unsafe name 1 (b\x1b[2J.py)"
+    )
 
 
 def test_games_and_task_sets_keep_the_list_of_the_paper(tmp_path):
@@ -99,6 +111,39 @@ def test_sources_about_secrets_are_read_and_secrets_are_not(tmp_path):
         "x: 9 files; left out: secret 6 (client_secret_1.json, credentials.json, id_rsa, passwords.txt, "
         "secrets.yaml, ...)"
     )
+
+
+def test_data_named_after_secrets_are_left_out_and_programs_and_documents_are_read(tmp_path):
+    read = ("password_reset.py", "docs/token.md", "docs/vault.rst", "tokens/a.py", "locales/en/auth.json", "tokens.txt")
+    secrets = ("password.yaml", "my_secrets.json", "prod-secrets.yaml", "auth.json", "vault.yml", "deploy/token")
+    files = dict.fromkeys((*read, *secrets), "x = 1\n") | {"bin/reset-token": "x = 1\n", "bin/token": "#!/bin/sh\n"}
+    folder = written(tmp_path / "x", files)
+    snapshot = ingest(folder, ALL_TEXT)
+    assert set(snapshot.files) == {*read, "bin/reset-token", "bin/token"}
+    assert {entry.path for entry in snapshot.left_out if entry.reason == "secret"} == set(secrets)
+    # In an archive, which holds its names in any order, too.
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        for path, text in files.items():
+            archive.writestr(path, text)
+    assert set(ingest(tmp_path / "x.zip", ALL_TEXT).files) == set(snapshot.files)
+
+
+def test_without_a_deny_list_names_are_not_judged(tmp_path):
+    folder = written(tmp_path, {"a.py": "x", "my_secrets.json": "{}", "token.txt": "x", "secrets.yaml": "a: b"})
+    assert len(ingest(folder, IngestRules(deny=())).files) == 4
+
+
+def test_a_file_that_is_a_token_is_left_out_whatever_its_name(tmp_path):
+    token = "ghp_" + "1a" * 18
+    folder = written(tmp_path / "x", {"note.txt": token + "\n", "guide.txt": f"Tokens look like {token}.\n"})
+    assert set(ingest(folder, ALL_TEXT).files) == {"guide.txt"}
+
+
+def test_a_secret_of_kubernetes_with_a_private_key_is_left_out(tmp_path):
+    line = base64.b64encode(random.Random(0).randbytes(48)).decode()
+    kinds = {"key": f"-----BEGIN PRIVATE KEY-----\n{line}\n", "crt": f"-----BEGIN CERTIFICATE-----\n{line}\n"}
+    files = {f"{kind}.yaml": f"tls: {base64.b64encode(text.encode()).decode()}\n" for kind, text in kinds.items()}
+    assert set(ingest(written(tmp_path / "x", files), ALL_TEXT).files) == {"crt.yaml"}
 
 
 def test_a_private_key_in_a_source_still_keeps_it_out(tmp_path):

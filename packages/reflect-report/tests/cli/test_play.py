@@ -4,6 +4,7 @@ import io
 import json
 import math
 import re
+import shutil
 import sys
 from dataclasses import replace
 from importlib.util import find_spec
@@ -14,6 +15,7 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
+import reflect_rl as rrl
 from alfworld_native import game_file
 from reflect_report.human import HumanPolicy, PlayerLeft
 from reflect_report.recording import film, write_cast, write_svg
@@ -290,6 +292,63 @@ MISTAKES = {
 def test_mistakes(call, flags):
     assert MISTAKES[flags] in call("play", "--output-dir", "nowhere", *flags.split()).mistake
     assert not Path("nowhere").exists()
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """An agent of the corridor in its folder."""
+    model = rrl.load_model("embedded", hidden_size=16, layers=1, heads=2, device="cpu")
+    episodes = rrl.collect("corridor", "oracle", episodes=4)
+    return rrl.train_sft(model, episodes, env="corridor", steps=1).save(tmp_path_factory.mktemp("players") / "a")
+
+
+def renamed(saved, tmp_path, game):
+    """A copy of the agent that names another game."""
+    folder = Path(shutil.copytree(saved, tmp_path / "agent"))
+    record = json.loads((folder / "agent.json").read_text())
+    (folder / "agent.json").write_text(json.dumps(record | {"environment": game}))
+    return folder
+
+
+def test_a_saved_agent_plays_its_own_game(call, saved):
+    for flag in ("--player", "--beside"):
+        answer = call("play", flag, saved)
+        assert answer.output.startswith("corridor, task far/"), answer
+    assert "trained on" not in call("play", "--player", saved).output
+
+
+def test_an_agent_that_plays_another_game_is_told(call, saved, toml, tmp_path):
+    said = f"{saved} was trained on corridor, and plays dangerous_taxi here."
+    config = toml('[environment]\nname = "dangerous_taxi"')
+    for words in (("--environment.name", "dangerous_taxi"), ("--environment.name=dangerous_taxi",)):
+        assert said in " ".join(call("play", "--player", saved, *words).output.splitlines())
+    assert said in " ".join(call("play", config, "--player", saved).output.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("game", "said"),
+    [
+        ("", "does not say its game. Name a game with --environment.name."),
+        ("__main__:Game", "was trained on __main__:Game, which no command can import. Name a game with"),
+        ("page:train.<locals>.Game", "which no command can import"),
+        # The module lies on the path of the tests, and no distribution provides it.
+        ("toy:Numbered", "If you trust it, name it yourself, with --environment.name toy:Numbered"),
+    ],
+)
+def test_a_game_that_an_agent_cannot_bring_is_asked_for(call, saved, tmp_path, game, said):
+    folder = renamed(saved, tmp_path, game)
+    assert said in call("play", "--player", folder).mistake
+    answer = call("play", "--player", folder, "--environment.name", "toy:Numbered")
+    assert answer.code == 0
+    assert ("was trained on" in answer.output) == (game not in ("", "toy:Numbered"))
+
+
+def test_an_agent_imports_no_file_of_the_current_folder(call, saved, tmp_path, monkeypatch):
+    (tmp_path / "foreign_game.py").write_text("raise SystemExit(9)")
+    monkeypatch.chdir(tmp_path)
+    folder = renamed(saved, tmp_path, "foreign_game:Game")
+    assert "which no installed distribution provides" in call("play", "--player", folder).mistake
+    assert "foreign_game" not in sys.modules
 
 
 def test_a_model_folder_without_tokenizer_is_a_mistake(call, tmp_path):

@@ -15,7 +15,7 @@ from reflect_report.preferences.shown import show_pair
 from reflect_rl.config import parse
 from reflect_rl.envs.base import EnvSpec
 from reflect_rl.envs.corridor import Corridor
-from reflect_rl.errors import UnknownNameError
+from reflect_rl.errors import UnknownNameError, UserError
 from reflect_rl.runs.config import RunConfig, values_of_run
 from reflect_rl.types import Decision, Episode, Observation, Task, Turn
 
@@ -297,6 +297,18 @@ def test_ctrl_c_ends_the_page_with_the_summary_and_sigterm_does_not(run, monkeyp
     assert "1 answers chose a side" in served(KeyboardInterrupt())
     with pytest.raises(Terminated, match="all answers are kept"):
         served(Terminated())
+
+
+@pytest.mark.parametrize("error", [KeyError("getpwuid(): uid not found: 4242"), OSError("No username set")])
+def test_a_user_without_a_name_is_asked_for_one(run, monkeypatch, error):
+    def getuser():
+        raise error
+
+    monkeypatch.setattr("getpass.getuser", getuser)
+    with pytest.raises(UserError, match="Name yourself: --by NAME"):
+        ask(run, Person("l"))
+    assert "1 answers chose a side" in ask(run, Person("l"), "--by", "anna")
+    assert "chose a side" in ask(run, Person(), "--by-reward", "--pairs", 4)
 
 
 def test_a_game_that_no_package_provides_is_named_by_the_user(run, tmp_path):

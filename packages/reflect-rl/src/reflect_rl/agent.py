@@ -73,6 +73,8 @@ class Origin:
     seed: int = 0
     folder: Path | None = None
     """Folder of its last training, where evaluations of it are noted."""
+    environment: str = ""
+    """Name by which the game of its last training is found (`EnvSpec.found_by`); empty: not known."""
 
 
 AGENT = "agent.json"
@@ -97,11 +99,14 @@ class AgentRecord(Frozen):
     """Longest reflection of a saved player, in tokens."""
     sets_numbers: bool = False
     """True = the environment corrects the numbers in its reflections."""
+    environment: str = ""
+    """The game of its last training; empty: not known, or the file is older than this note."""
 
     @property
     def origin(self) -> Origin:
         """Origin of the agent; evaluations of it are noted nowhere."""
-        return Origin(self.method, self.algorithm, self.label_source, self.starts, self.seed)
+        origin = Origin(self.method, self.algorithm, self.label_source, self.starts, self.seed)
+        return replace(origin, environment=self.environment)
 
 
 @dataclass(frozen=True)
@@ -115,6 +120,23 @@ class Agent:
     reflector: Reflector = field(default_factory=NoReflector)
     scoring: Rule = "choice_token"
     origin: Origin = field(default_factory=Origin)
+
+    def __repr__(self) -> str:
+        """Facts in one line; the parts themselves would print whole networks."""
+        origin, writer = self.origin, self.reflector
+        facts: dict[str, object] = {
+            "method": origin.method,
+            "algorithm": origin.algorithm,
+            "environment": origin.environment,
+            "starts": origin.starts,
+            "seed": origin.seed,
+            "model": self.model.name or "embedded",
+            "labels": len(self.labels.texts),
+            "reflector": writer.name,
+            "reflector_model": (writer.model.name or "embedded") if isinstance(writer, FrozenReflector) else "",
+            "folder": str(origin.folder or ""),
+        }
+        return f"Agent({', '.join(f'{name}={fact!r}' for name, fact in facts.items() if fact != '')})"
 
     def policy(self, decoding: Decoding = "sampled") -> LanguageModelPolicy:
         """The policy player.
@@ -196,6 +218,7 @@ class Agent:
             reflector=writer.name if trained is None else SAVED,
             max_new_tokens=0 if trained is None else trained.max_new_tokens,
             sets_numbers=trained is not None and trained.numbers is not None,
+            environment=origin.environment,
         )
         # Beside its place, so that what is there is a whole agent, the old one or the new one, also after a kill.
         with scratch_folder(place.absolute()) as fresh:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from reflect_rl import checks
+from reflect_rl import checks, registry
 from reflect_rl.agent import (
     AGENT,
     Agent,
@@ -27,10 +27,13 @@ from reflect_rl.agent import (
 from reflect_rl.agent_files import agent_of_run, saved_agent
 from reflect_rl.config import (
     EMBEDDED,
+    AlgorithmConfig,
     EmbeddedConfig,
     EnvironmentConfig,
     Frozen,
     ModelConfig,
+    config_of,
+    default_part,
     parse,
 )
 from reflect_rl.data.generate import Renumbering, held_out_states, reads_reflections, rows, shuffled
@@ -47,7 +50,7 @@ from reflect_rl.data.recorded import (
 from reflect_rl.envs.base import EnvSpec, TextEnv, require_known, spec_of
 from reflect_rl.errors import ConfigError, UserError
 from reflect_rl.evaluation.check_env import broken_promises
-from reflect_rl.evaluation.compare import Evaluation
+from reflect_rl.evaluation.compare import Evaluation, rules_of
 from reflect_rl.evaluation.evaluate import EvaluationConfig, evaluate as play_split
 from reflect_rl.launch import process_rank
 from reflect_rl.models.fits import check_loaded
@@ -59,7 +62,7 @@ from reflect_rl.runs.config import ReflectorConfig, write_report
 from reflect_rl.runs.folder import Unit
 from reflect_rl.runs.models import numbers_of, save_whole
 from reflect_rl.runs.record import begin_training, digest, note_evaluation, training_folder, written_by
-from reflect_rl.store import write_jsonl
+from reflect_rl.store import read_json, write_jsonl
 from reflect_rl.training.config import RLFTConfig, SFTConfig
 from reflect_rl.training.metrics import MetricsLog, TrackerName, missing_trackers
 from reflect_rl.training.online import OnlineTrainer
@@ -151,8 +154,8 @@ def load_agent(
         folder: of the agent, or of a run of the command line.
         method: of a run, such as `reflect_rl` (None: its only one with a model).
         unit: of a run, such as `starts-100/seed-0`; empty = the first.
-        env: its environment; needed if this numbers its actions, and for a run on `package.module:Class`, whose name is
-            given again.
+        env: its environment; needed if this numbers its actions, and for a run on `package.module:Class`, whose name or
+            class is given again. The settings of a run stay those that it has.
         device: `auto`, `cpu`, `cuda`, `cuda:1`, `mps`.
         precision: number format of both players (None: the run's; float32 for a saved agent).
 
@@ -161,16 +164,46 @@ def load_agent(
         ModelError: a model cannot be loaded.
         RunFolderError: the folder holds neither, or the method is not trained yet.
         UnknownNameError: the run has no such method or unit.
-        UserError: `method` or `unit` of a saved agent, several methods could be meant, or something is missing.
+        UserError: `method` or `unit` of a saved agent, several methods could be meant, `env` is a class that is not the
+            run's, or something is missing.
     """
     if not isinstance(folder, (str, Path)):
         raise UserError(f"the folder {folder!r:.200} is no path. Give a text or a Path.")
     place = Path(folder)
     if not (place / AGENT).is_file():
-        return agent_of_run(place, method, unit, env if isinstance(env, str) else None, device, precision)
+        agent = agent_of_run(place, method, unit, _name_for_run(place, env), device, precision)
+        return replace(agent, origin=replace(agent.origin, environment=_game_of_run(place)))
     if method is not None or unit:
         raise UserError(f"{place} holds one saved agent. Leave method and unit out, or name the folder of a run.")
     return saved_agent(place, None if env is None else make_env(env), device, precision or "float32")
+
+
+def _game_of_run(run: Path) -> str:
+    """The name of a run's environment; empty where the folder has no settings that say it."""
+    # What is wrong with the file is told by those who read the whole run.
+    if not (run / "config.json").is_file():
+        return ""
+    table = read_json(run / "config.json", f"Is {run} a run folder?").get("environment", {})
+    name = table.get("name", "") if isinstance(table, Mapping) else ""
+    return name if isinstance(name, str) else ""
+
+
+def _name_for_run(run: Path, env: Environment | None) -> str | None:
+    """The name of the environment that a caller gives for a run, also by a class or a spec.
+
+    Raises:
+        UserError: the class is not the run's.
+    """
+    name = _game_of_run(run)
+    if env is None or isinstance(env, str) or not name:
+        return env if isinstance(env, str) else None
+    kind = make_env(env).env_class
+    given = f"{kind.__module__}:{kind.__qualname__}"
+    # A run folder may be somebody else's: of what it names only what is installed is imported.
+    same = given == name if registry.DOTTED.fullmatch(name) else registry.find("environments", name) is kind
+    if not same:
+        raise UserError(f"{run} is a run on {name!r}, and env is the class {given!r}. Give env={name!r}, or its class.")
+    return name
 
 
 def make_env(env: Environment, **settings: Any) -> EnvSpec:
@@ -414,7 +447,8 @@ def train_sft(  # noqa: PLR0913 (a public function names what most calls set)
             # As long as the longest text that it learned, and its end: a shorter limit would cut sentences.
             longest = max(len(writing.encode(text)) for _, text in texts) + 1
             writer = FrozenReflector(writing, max(REFLECTION_TOKENS, longest), numbers=numbers)
-    origin = Origin(method, "none", "recorded", starts, seed, None if out is None else Path(out))
+    game = agent.origin.environment if spec is None else spec.found_by
+    origin = Origin(method, "none", "recorded", starts, seed, None if out is None else Path(out), game)
     return replace(agent, model=policy, reflector=writer, origin=origin)
 
 
@@ -511,8 +545,9 @@ def train_rl(  # noqa: PLR0913 (a public function names what most calls set)
         seed: of everything random.
         progress: told after each update.
         trackers: as in `train_sft`.
-        **settings: further fields of `RLFTConfig`: `starts_per_update`, `learning_rate`, ... Adapters are trained with
-            a lower rate and a bound on the step by default (`ADAPTER_SETTINGS`); other settings stay as they are.
+        **settings: further fields of `RLFTConfig`: `starts_per_update`, `learning_rate`, ... Those of the algorithm
+            stand in its table. Adapters are trained with a lower rate and a bound on the step by default
+            (`ADAPTER_SETTINGS`); other settings stay as they are.
 
     Raises:
         ConfigError: a setting does not exist or has a wrong value.
@@ -534,7 +569,7 @@ def train_rl(  # noqa: PLR0913 (a public function names what most calls set)
     twin = start.as_trained(trainable_copy(start.model))
     before = start.origin
     method = {"base": "rlft", "sft": "sft_rlft", "sft_reflect": "reflect_rl"}.get(before.method, before.method)
-    origin = replace(before, method=method, algorithm=config.algorithm.name, seed=seed)
+    origin = replace(before, method=method, algorithm=config.algorithm.name, seed=seed, environment=spec.found_by)
     with training_folder(out) as run:
         folder = Unit(run, before.starts, seed).rlft(method)
         # Checkpoints in the folder go on silently, so their settings and first weights must be the ones asked for.
@@ -612,7 +647,9 @@ def online_start(
     own = ADAPTER_SETTINGS if agent.model.has_adapter else {}
     if "total_turns" in settings:
         raise ConfigError("total_turns is set by turns= here. Leave it out.")
-    named = {"algorithm": algorithm_settings(algorithm), "total_turns": turns, "progress": progress_reward}
+    chosen = algorithm_settings(algorithm)
+    _refuse_settings_of(chosen, settings)
+    named = {"algorithm": chosen, "total_turns": turns, "progress": progress_reward}
     try:
         config = parse(RLFTConfig, {**own, **named, **settings})
     except ConfigError as error:
@@ -623,6 +660,24 @@ def online_start(
     checks.shown_horizon(spec, max_episode_steps=config.max_episode_steps)
     check_loaded(agent.model, micro_batch_tokens=config.micro_batch_tokens, beside=beside)
     return OnlineStart(spec, agent, config)
+
+
+def _refuse_settings_of(algorithm: AlgorithmConfig | Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+    """Refuse settings of an algorithm that were given beside it.
+
+    Raises:
+        ConfigError: there is one; the message says where it stands.
+        UnknownNameError: there is no such algorithm.
+    """
+    unknown = {key: value for key, value in settings.items() if key not in RLFTConfig.model_fields}
+    table = algorithm.model_dump() if isinstance(algorithm, AlgorithmConfig) else dict(algorithm)
+    name = table.get("name", default_part(AlgorithmConfig).name)
+    if not unknown or not isinstance(name, str):
+        return
+    known = config_of("algorithms", name, "algorithm").model_fields
+    if own := {key: value for key, value in unknown.items() if key in known}:
+        what, whole = "is a setting" if len(own) == 1 else "are settings", {"name": name, **table, **own}
+        raise ConfigError(f"{', '.join(own)} {what} of the algorithm: algorithm={whole!r}.")
 
 
 def evaluate(  # noqa: PLR0913 (a public function names what most calls set)
@@ -684,7 +739,7 @@ def evaluate(  # noqa: PLR0913 (a public function names what most calls set)
     # Other players have no training whose folder could keep the result.
     if isinstance(policy, Agent) and policy.origin.folder is not None and writer is policy.reflector:
         note_evaluation(policy.origin.folder, policy, spec, config, decoding, played)
-    return Evaluation(player.name, spec.identity, split, decoding, longest, episodes, speed)
+    return Evaluation(player.name, spec.identity, split, decoding, longest, episodes, speed, rules_of(spec))
 
 
 def report(folder: str | Path, *others: str | Path) -> Path:

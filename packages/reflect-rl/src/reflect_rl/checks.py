@@ -19,21 +19,21 @@ def at_least(lowest: int, **numbers: int) -> None:
         UserError: one is not.
     """
     for name, number in numbers.items():
-        whole(**{name: number})
+        # Those of NumPy are whole numbers, too; `True` is one for Python, and a mistake here.
+        if not isinstance(number, Integral) or isinstance(number, bool):
+            raise UserError(f"{name} = {number!r} is no whole number. Give one, such as {name}=2.")
         if number < lowest:
             raise UserError(f"{name} = {number} is too small. The lowest value is {lowest}.")
 
 
 def whole(**numbers: int) -> None:
-    """Refuse what is no whole number, such as a seed of 1.5, with which a training could not be recorded.
+    """Refuse what is no whole number from 0 on, such as a seed of 1.5, with which a training could not be recorded.
 
     Raises:
         UserError: one is not.
     """
-    for name, number in numbers.items():
-        # Those of NumPy are whole numbers, too; `True` is one for Python, and a mistake here.
-        if not isinstance(number, Integral) or isinstance(number, bool):
-            raise UserError(f"{name} = {number!r} is no whole number. Give one, such as {name}=2.")
+    # As the seeds of a run, so that a training from Python can be repeated on the command line.
+    at_least(0, **numbers)
 
 
 def truth(**values: bool) -> None:
@@ -72,7 +72,7 @@ def training(*, seed: int, out: str | Path | None, progress: Progress | None, in
         instead: see `callback`.
 
     Raises:
-        UserError: the seed is no whole number, `progress` cannot be called, or `out` is no folder.
+        UserError: the seed is no whole number from 0 on, `progress` cannot be called, or `out` is no folder.
     """
     whole(seed=seed)
     callback("progress", progress, instead)

@@ -30,6 +30,9 @@ Kind = Literal[
 SINGULAR: dict[Kind, str] = {"curricula": "curriculum", "policies": "policy"}
 """Kinds whose singular is not the word without its s."""
 
+UNNAMED: tuple[Kind, ...] = ("commands", "settings", "stages", "reports")
+"""Kinds whose names stand in no configuration, so that no other name can take their place."""
+
 DOTTED = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 """`package.module:Name`."""
 
@@ -85,6 +88,37 @@ def _installed(kind: Kind) -> dict[str, EntryPoint]:
     return found
 
 
+@cache
+def _offered_twice(kind: Kind) -> dict[str, list[EntryPoint]]:
+    """Entry points of other objects than those of `_installed`, by the name that they share."""
+    found: dict[str, list[EntryPoint]] = {}
+    for point in _offered().select(group=f"reflect_rl.{kind}"):
+        name = point.name.replace("-", "_")
+        first = _installed(kind).get(name, point)
+        # Two names of one object do no harm, such as those of a package that was renamed and installed again.
+        if (point.module, point.attr) != (first.module, first.attr):
+            found.setdefault(name, []).append(point)
+    return found
+
+
+def _refuse_rivals(kind: Kind, name: str, point: EntryPoint) -> None:
+    """Refuse a name to which another distribution gives another object: which one is meant is not known."""
+    # Parts are looked up thousands of times, so that there are no others must be known at once.
+    for other in _offered_twice(kind).get(name, ()):
+        # An editable installation beside an older one lists a distribution twice.
+        if _distribution(other) != _distribution(point):
+            remedy = "" if kind in UNNAMED else f", or name the part as package.module:Name, such as {other.value}"
+            raise UnknownNameError(
+                f"the {_singular(kind)} {name!r} is offered by two installed packages, {_distribution(point)} "
+                f"({point.value}) and {_distribution(other)} ({other.value}). Uninstall one of them{remedy}."
+            )
+
+
+def _distribution(point: EntryPoint) -> str:
+    """Name of the distribution that offers a part, spelt as package indexes do; reading it opens a file."""
+    return "" if point.dist is None else re.sub(r"[-_.]+", "-", point.dist.name).lower()
+
+
 def names(kind: Kind) -> list[str]:
     """Names that are installed, sorted; nothing is imported."""
     return sorted(_installed(kind))
@@ -98,8 +132,8 @@ def find(kind: Kind, name: str) -> Any:
         name: of an entry point (dashes may stand for underscores), or `package.module:Name`.
 
     Raises:
-        UnknownNameError: nothing has this name, or it cannot be imported; the message names the nearest one, or what to
-            install.
+        UnknownNameError: nothing has this name, two distributions have it, or it cannot be imported; the message names
+            the nearest one, what to install, or both.
         BrokenPartError: its module fails where it is imported.
     """
     if DOTTED.fullmatch(name):
@@ -123,6 +157,8 @@ def find(kind: Kind, name: str) -> Any:
     point = _installed(kind).get(name.replace("-", "_"))
     if point is None:
         raise UnknownNameError(_unknown(kind, name))
+    # Only of a name that is used: two packages that disagree about another one do no harm.
+    _refuse_rivals(kind, name.replace("-", "_"), point)
     try:
         return point.load()
     except ReflectRLError:

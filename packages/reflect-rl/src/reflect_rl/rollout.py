@@ -185,6 +185,42 @@ def environment_rng(request: Request) -> np.random.Generator:
     return stream(request.seed, "environment")
 
 
+def shown(observation: Observation, most: int) -> Observation:
+    """The observation of a game, checked.
+
+    Args:
+        observation: what `reset` or `step` shows.
+        most: actions that a state may list.
+
+    Raises:
+        TypeError: it is no Observation, or holds something else than texts.
+        ValueError: it lists no action or too many, or a text is no UTF-8.
+    """
+    if not isinstance(observation, Observation):
+        raise TypeError(f"reset and step must show an Observation, and no {type(observation).__name__}")
+    count = len(observation.actions)
+    if not count:
+        raise ValueError("no action is admissible, and the game goes on")
+    if count > most:
+        raise ValueError(f"{count} actions are listed, more than max_actions = {most} announces")
+    state = observation.state
+    if not isinstance(state, str):
+        kind = type(state).__name__
+        raise TypeError(f"the state {state!r:.100} is no text but of type {kind}: give str(...), or leave it out")
+    for text in (observation.text, state, *observation.actions):
+        if not isinstance(text, str):
+            raise TypeError(f"{text!r:.100} is no text but of type {type(text).__name__}: give str(...)")
+        # Half a character, as in names of files that are no UTF-8, can be neither tokenised nor written.
+        if not text.isascii():
+            text.encode()
+    return observation
+
+
+def begun(game: TextEnv, task: Task, rng: np.random.Generator) -> Observation:
+    """First observation of a task, of a game that nobody plays; errors as of `shown`."""
+    return shown(game.reset(task, rng), game.max_actions)
+
+
 class _Slot:
     """A game among those that are played at once, with the episode in progress.
 
@@ -222,23 +258,7 @@ class _Slot:
 
     def _show(self, observation: Observation) -> None:
         """Keep the state of the next turn, and what the solver knows about it where a player is to see that."""
-        if not isinstance(observation, Observation):
-            raise TypeError(f"reset and step must show an Observation, and no {type(observation).__name__}")
-        count = len(observation.actions)
-        if not count:
-            raise ValueError("no action is admissible, and the game goes on")
-        if count > self.game.max_actions:
-            raise ValueError(f"{count} actions are listed, more than max_actions = {self.game.max_actions} announces")
-        state = observation.state
-        if not isinstance(state, str):
-            kind = type(state).__name__
-            raise TypeError(f"the state {state!r:.100} is no text but of type {kind}: give str(...), or leave it out")
-        for text in (observation.text, state, *observation.actions):
-            if not isinstance(text, str):
-                raise TypeError(f"{text!r:.100} is no text but of type {type(text).__name__}: give str(...)")
-            # Half a character, as in names of files that are no UTF-8, can be neither tokenised nor written.
-            if not text.isascii():
-                text.encode()
+        count = len(shown(observation, self.game.max_actions).actions)
         self.observation = observation
         self.order = (
             tuple(self.label_rng.permutation(count).tolist()) if self.rollout.shuffle_labels else tuple(range(count))

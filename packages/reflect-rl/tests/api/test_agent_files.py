@@ -20,6 +20,10 @@ from tiny_models import save_tiny
 SHAPE = {"hidden_size": 16, "layers": 1, "heads": 2, "device": "cpu"}
 
 
+class Walk(Corridor):
+    """A corridor of a user's own."""
+
+
 @pytest.fixture(scope="module")
 def demonstrations():
     return rrl.collect("corridor", "oracle", reflector="oracle", episodes=8)
@@ -42,6 +46,29 @@ def test_both_players_come_back(tmp_path, agent):
     assert played(again) == played(agent)
     assert any(reflection for episode in played(again) for reflection, _, _ in episode)
     assert again.origin == replace(agent.origin, folder=None)
+
+
+def test_an_agent_is_printed_in_a_line(agent):
+    labels = len(agent.labels.texts)
+    assert repr(agent) == (
+        f"Agent(method='sft_reflect', algorithm='none', starts={agent.origin.starts}, seed=0, model='embedded', "
+        f"labels={labels}, reflector='frozen', reflector_model='embedded')"
+    )
+
+
+def test_an_agent_knows_its_game_also_when_it_is_read_again(tmp_path, agent, demonstrations):
+    assert agent.origin.environment == ""
+    trained = rrl.train_sft(agent, demonstrations, env="corridor", steps=1)
+    assert rrl.load_agent(trained.save(tmp_path), device="cpu").origin.environment == "corridor"
+    # What goes on without a game stays with the one before.
+    assert rrl.train_sft(trained, demonstrations, steps=1).origin.environment == "corridor"
+    online = rrl.train_rl(trained, Walk, turns=8, validate_every=0, starts_per_update=4, episodes_per_start=2)
+    assert online.origin.environment == f"{__name__}:Walk"
+    # A file of before this was noted.
+    record = json.loads((tmp_path / "agent.json").read_text())
+    del record["environment"]
+    (tmp_path / "agent.json").write_text(json.dumps(record))
+    assert rrl.load_agent(tmp_path, device="cpu").origin == replace(trained.origin, environment="")
 
 
 @pytest.mark.parametrize("decoding", ["greedy", "sampled"])

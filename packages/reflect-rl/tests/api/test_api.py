@@ -164,6 +164,29 @@ def test_a_paired_comparison_by_hand():
         oracle.compare(rrl.evaluate("random", Guess))
 
 
+def test_games_with_other_settings_are_not_compared():
+    class Pockets(Guess):
+        class Config(rrl.EnvironmentConfig):
+            pocket: int = 6
+            advice: str = "command"
+
+    def played(**settings):
+        return rrl.evaluate("random", rrl.make_env(Pockets, **settings))
+
+    expected = r"cannot compare pockets-v1 with pocket=6 and pockets-v1 with pocket=2, .* with the same settings"
+    with pytest.raises(UserError, match=expected):
+        played().compare(played(pocket=2))
+    # Whose advice the players learned from changes no game, nor do the modes and the horizon.
+    assert played().compare(played(advice="goal", modes=("default",), max_episode_steps=5)).pairs == 32
+
+
+def test_a_comparison_names_other_decodings_and_horizons():
+    usual = rrl.evaluate("random", "corridor")
+    assert str(usual.compare(usual)).endswith("McNemar p = 1")
+    other = rrl.evaluate("random", "corridor", horizon=12, decoding="sampled", repetitions=1)
+    assert str(usual.compare(other)).endswith("; greedy against sampled, horizon 20 against 12")
+
+
 def test_a_run_folder_holds_metrics_model_results_and_a_report(tmp_path, warm):
     out = tmp_path / "run"
     agent = rrl.train_rl(warm, Guess, out=out, **TINY_RL)

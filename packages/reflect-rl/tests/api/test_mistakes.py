@@ -10,12 +10,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import reflect_rl as rrl
 from own_algorithms import (
     ByReturns,
     DetachedLoss,
+    HalfAnEpoch,
     LongRows,
+    NoEpochs,
     NoNumber,
     OddCritic,
     Own,
@@ -25,6 +28,7 @@ from own_algorithms import (
     VectorLoss,
 )
 from reflect_rl.agent import Agent
+from reflect_rl.envs.corridor import Corridor
 from reflect_rl.errors import (
     ConfigError,
     FaultyEnvironmentError,
@@ -54,6 +58,7 @@ def model():
     ("given", "what"),
     [
         ({"seed": 1.5}, "seed = 1.5 is no whole number"),
+        ({"seed": -1}, "seed = -1 is too small. The lowest value is 0"),
         ({"seed": None}, "seed = None is no whole number"),
         ({"seed": True}, "seed = True is no whole number"),
         ({"progress": 5}, "progress is 5, which is no function"),
@@ -72,6 +77,7 @@ def test_supervised_training_refuses_values_that_would_fail_later(given, what, e
     ("given", "what"),
     [
         ({"seed": "1"}, "seed = '1' is no whole number"),
+        ({"seed": -1}, "seed = -1 is too small. The lowest value is 0"),
         ({"progress": 0.5}, "For a reward of progress give progress_reward=0.5"),
         ({"total_turns": 5}, "total_turns is set by turns= here"),
         ({"turns": 0}, "turns: 0 is too small"),
@@ -79,6 +85,26 @@ def test_supervised_training_refuses_values_that_would_fail_later(given, what, e
 )
 def test_online_rl_refuses_values_that_would_fail_later(given, what):
     with pytest.raises((UserError, ConfigError), match=what):
+        rrl.train_rl(model(), "corridor", **given)
+
+
+@pytest.mark.parametrize(
+    ("given", "what"),
+    [
+        (
+            {"clip_ratio": 0.3},
+            r"clip_ratio is a setting of the algorithm: algorithm={'name': 'ppo', 'clip_ratio': 0.3}\.",
+        ),
+        (
+            {"algorithm": {"name": "ppo", "epochs": 2}, "clip_ratio": 0.3, "gae_lambda": 0.9},
+            r"clip_ratio, gae_lambda are settings of the algorithm: algorithm={'name': 'ppo', 'epochs': 2, 'clip",
+        ),
+        ({"algorithm": Own, "clip_ratio": 0.3}, r"unknown key 'clip_ratio'"),
+        ({"squash": 1.5}, r"unknown key 'squash'"),
+    ],
+)
+def test_settings_of_an_algorithm_stand_in_its_table(given, what):
+    with pytest.raises(ConfigError, match=what):
         rrl.train_rl(model(), "corridor", **given)
 
 
@@ -282,6 +308,8 @@ TINY_RL = {"turns": 60, "starts_per_update": 2, "episodes_per_start": 2, "valida
     ("algorithm", "what"),
     [
         (OddCritic, r"no critic of the algorithm 'own_algorithms:OddCritic' named 'yes'"),
+        (NoEpochs, r"^the algorithm 'own_algorithms:NoEpochs' makes 0 epochs over each batch\. Set epochs = 1"),
+        (HalfAnEpoch, r"makes 0\.5 epochs over each batch"),
         (
             PlainRows,
             r"the algorithm 'PlainRows': advantages returned list\. Return reflect_rl\.algorithms\.Advantages\.",
@@ -296,6 +324,50 @@ TINY_RL = {"turns": 60, "starts_per_update": 2, "episodes_per_start": 2, "valida
 def test_answers_of_an_own_algorithm_are_checked(algorithm, what, episodes):
     with pytest.raises(UserError, match=what):
         rrl.train_rl(rrl.train_sft(model(), episodes, steps=1), "corridor", algorithm=algorithm, **TINY_RL)
+
+
+def test_a_negative_seed_is_refused_where_a_run_refuses_it():
+    with pytest.raises(UserError, match=r"^seed = -1 is too small"):
+        rrl.load_model("embedded", seed=-1)
+    with pytest.raises(UserError, match=r"^seed = -1 is too small"):
+        rrl.collect("corridor", "random", seed=-1)
+
+
+def test_a_state_without_actions_is_refused_in_words(episodes):
+    agent = rrl.train_sft(model(), episodes, steps=1)
+    with pytest.raises(UserError, match=r"^a state lists no action, .* Give its Observation at least one action\.$"):
+        agent.act(rrl.Observation("hello", ()))
+
+
+def test_weights_that_are_not_finite_are_named_before_the_first_step_and_leave_nothing(tmp_path, monkeypatch, episodes):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    Path(tempfile.tempdir).mkdir()
+    spoilt = rrl.load_model(save_tiny("llama", tmp_path / "model"), device="cpu")
+    # One that the look at a loaded model does not meet: of a letter.
+    with torch.no_grad():
+        spoilt.model.get_input_embeddings().weight[spoilt.encode("o")[-1], 0] = float("nan")
+    what = r"^the weights of '.*/model' are not finite before any step: \S*embed_tokens\.weight holds nan or inf\. "
+    with pytest.raises(ModelError, match=what):
+        rrl.train_sft(spoilt, episodes, steps=2)
+    assert list(Path(tempfile.tempdir).iterdir()) == []
+
+
+class Wordless(Corridor):
+    """Shows nothing where the tasks of a split begin."""
+
+    silent = "validation"
+
+    def reset(self, task, rng=None):
+        return None if task.split == self.silent else super().reset(task)
+
+
+def test_a_start_that_shows_nothing_is_the_fault_of_the_game(episodes):
+    agent = rrl.train_sft(model(), episodes, steps=1)
+    shown = r"^wordless-v1, task \S+(, start| \(seed.*): TypeError: reset and step must show an Observation"
+    with pytest.raises(FaultyEnvironmentError, match=shown):
+        rrl.train_rl(agent, Wordless, **TINY_RL)
+    with pytest.raises(FaultyEnvironmentError, match=shown):
+        rrl.check_env(Wordless)
 
 
 def test_trackers_are_checked_before_a_training(episodes, tmp_path, monkeypatch):

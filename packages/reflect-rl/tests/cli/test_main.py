@@ -166,6 +166,12 @@ def test_the_help_needs_no_configuration_file(call):
     assert call("run", "--help").code == 0
 
 
+@pytest.mark.parametrize("verb", ["run", "data", "sft", "rlft", "eval"])
+def test_the_help_shows_that_a_file_or_folder_is_needed(call, verb):
+    assert call(verb, "--help").output.startswith(f"usage: reflect-rl {verb} (CONFIG.toml | RUN_FOLDER) [--flag")
+    assert "name a configuration file or a run folder" in call(verb, "--environment.name", "corridor").mistake
+
+
 def test_a_reader_that_leaves_is_no_error():
     command = f"{sys.executable} -m reflect_rl.cli.main run --help | head -1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)

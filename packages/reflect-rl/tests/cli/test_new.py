@@ -61,7 +61,28 @@ def test_names_of_other_modules_are_refused(call, tmp_path, name):
     assert not (tmp_path / name).exists()
 
 
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("algorithm", "ppo"), ("algorithm", "g2po"), ("environment", "corridor"), ("environment", "dangerous-taxi")],
+)
+def test_names_of_other_parts_are_refused(call, tmp_path, kind, name):
+    message = call("new", kind, tmp_path / name).mistake
+    told = f"the {kind} {name.replace('-', '_')!r} exists already, and no two can share a name. Name another folder"
+    assert f"{told}, such as 'my-{name}'." in message
+    assert not (tmp_path / name).exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "suggested"), [("bad name!", "bad-name"), ("-mine", "mine"), ("game_", "game"), ("a+b", "a-b")]
+)
+def test_names_that_no_package_can_have_are_refused(call, tmp_path, name, suggested):
+    message = call("new", "environment", tmp_path / name).mistake
+    assert f"error: {name!r} cannot name a package, whose name has ASCII letters" in message
+    assert message.endswith(f"Name the folder {suggested!r}.\n")
+    assert not (tmp_path / name).exists()
+
+
 def test_the_next_steps_can_be_pasted(call, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert "pip install -e 'my game'\n" in call("new", "environment", "my game").output
-    assert "pip install -e ./-mine\n" in call("new", "environment", "-mine").output
+    assert "pip install -e 'my games/lamps'\n" in call("new", "environment", "my games/lamps").output
+    assert "pip install -e ./-mine/lamps\n" in call("new", "environment", "-mine/lamps").output

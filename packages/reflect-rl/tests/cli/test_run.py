@@ -5,11 +5,13 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from tiny_run import METHODS, ROOT, SMOKE, TINY
 
 import reflect_rl as rrl
+from reflect_rl.envs.dangerous_taxi import DangerousTaxi
 from reflect_rl.errors import UnknownNameError, UserError
 from reflect_rl.evaluation.evaluate import ResultRow
 from reflect_rl.runs.folder import alone
@@ -66,6 +68,26 @@ def test_an_agent_of_a_run_plays_as_it_was_evaluated(finished):
         rrl.load_agent(folder, "reflect_lr")
     with pytest.raises(UnknownNameError, match=f"Did you mean '{UNIT}'"):
         rrl.load_agent(folder, "reflect_rl", unit="starts-4/seed-1")
+
+
+def test_a_run_takes_its_environment_as_a_class_or_a_spec(run):
+    file = run / "config.json"
+    settings = json.loads(file.read_text())
+    # The run is on DangerousTaxi. Its settings fit those of a class over it, which no distribution provides.
+    settings["environment"]["name"] = "own_taxi:OwnTaxi"
+    own = ModuleType("own_taxi")
+    own.OwnTaxi = type("OwnTaxi", (DangerousTaxi,), {"__module__": "own_taxi", "name": "dangerous_taxi"})
+    for env in (DangerousTaxi, rrl.make_env("dangerous_taxi")):
+        assert rrl.load_agent(run, "sft", env=env, device="cpu").origin.environment == "dangerous_taxi"
+    with pytest.raises(UserError, match=r"is a run on 'dangerous_taxi', and env is the class 'own_taxi:OwnTaxi'"):
+        rrl.load_agent(run, "sft", env=own.OwnTaxi)
+    file.write_text(json.dumps(settings))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "own_taxi", own)
+        for env in (own.OwnTaxi, rrl.make_env(own.OwnTaxi), "own_taxi:OwnTaxi"):
+            assert rrl.load_agent(run, "sft", env=env, device="cpu").origin.environment == "own_taxi:OwnTaxi"
+        with pytest.raises(UserError, match=r"Give env='own_taxi:OwnTaxi', or its class"):
+            rrl.load_agent(run, "sft", env=DangerousTaxi)
 
 
 def test_the_output_is_lines_of_this_program_only(finished):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from importlib.metadata import EntryPoint
+from importlib.metadata import Distribution, EntryPoint, EntryPoints
 
 import pytest
 
@@ -83,6 +84,49 @@ def test_a_companion_that_is_not_installed_is_named(monkeypatch):
     monkeypatch.setattr(registry, "_installed", lambda kind: {})
     with pytest.raises(UnknownNameError, match=r"pip install alfworld-native\."):
         registry.find("environments", "alfworld")
+
+
+def offered(monkeypatch, tmp_path, *packages: tuple[str, str, str]) -> None:
+    """Install packages that each offer one part: name of the package, of the part, and its object."""
+    points = []
+    for number, (package, name, value) in enumerate(packages):
+        info = tmp_path / f"{number}.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[reflect_rl.algorithms]\n{name} = {value}\n")
+        points += Distribution.at(info).entry_points
+    monkeypatch.setattr(registry, "_offered", lambda: EntryPoints(points))
+    for remembered in ("_installed", "_offered_twice"):
+        monkeypatch.setattr(registry, remembered, getattr(registry, remembered).__wrapped__)
+
+
+def test_a_name_that_two_distributions_give_to_different_objects_is_refused(monkeypatch, tmp_path):
+    offered(monkeypatch, tmp_path, ("json-one", "my-part", "json:loads"), ("json_two", "my_part", "json:dumps"))
+    for name in ("my_part", "my-part"):
+        with pytest.raises(UnknownNameError) as raised:
+            registry.find("algorithms", name)
+        assert str(raised.value) == (
+            "the algorithm 'my_part' is offered by two installed packages, json-one (json:loads) and json-two "
+            "(json:dumps). Uninstall one of them, or name the part as package.module:Name, such as json:dumps."
+        )
+    assert registry.names("algorithms") == ["my_part"]
+    assert registry.find("algorithms", "json:dumps") is json.dumps
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        # An editable installation beside an older one: the first is what Python imports.
+        [("Json_One", "my_part", "json:dumps")],
+        # A distribution that was renamed: both mean the same.
+        [("json-two", "my_part", "json : loads")],
+        # Another name of the same package, and the same name that nobody asks for.
+        [("json-two", "other", "json:dumps"), ("json-three", "other", "json:load")],
+    ],
+)
+def test_a_name_that_is_listed_twice_without_doubt_is_found(monkeypatch, tmp_path, others):
+    offered(monkeypatch, tmp_path, ("json-one", "my_part", "json:loads"), *others)
+    assert registry.find("algorithms", "my_part") is json.loads
 
 
 def test_suggestions():

@@ -46,6 +46,10 @@ WALKING = ("episodes", "search", "unit", "method")
 """Options of a player alone."""
 MOST_NAMED = 5
 """Endings, paths or folders of what was left out that are named."""
+MOST_RARE = 3
+"""The same of reasons about which a user can do little."""
+COUNTED = (Reason.EXCLUDED, Reason.HIDDEN, Reason.IGNORED)
+"""Reasons that everybody expects, so that a number is enough."""
 
 
 class LocateError(UserError):
@@ -323,9 +327,9 @@ def told_missing(question: str, tree: Tree, files: Sequence[FoundFile]) -> str:
 
 
 def _which(reason: str, snapshot: Snapshot) -> str:
-    """Names left out for a reason, where somebody may have expected them: endings, secrets, what is over a limit."""
+    """Names left out for a reason that somebody may not expect: endings, secrets, what is over a limit or no text."""
     named = [entry.path for entry in snapshot.left_out if entry.path and entry.reason == reason]
-    shown: list[str] = []
+    shown, most = list[str](), MOST_NAMED
     if reason == Reason.OTHER_TYPE:
         often = sorted(snapshot.endings.items(), key=lambda row: (-row[1], row[0]))
         shown = [f"{ending} {count}" for ending, count in often]
@@ -333,8 +337,10 @@ def _which(reason: str, snapshot: Snapshot) -> str:
         shown = named
     elif reason == Reason.OVER_LIMIT:
         shown = list(dict.fromkeys(f"{path.rpartition('/')[0]}/" for path in named))
-    more = ", ..." if len(shown) > MOST_NAMED else ""
-    return f" ({', '.join(shown[:MOST_NAMED])}{more})" if shown else ""
+    elif reason not in COUNTED:
+        shown, most = named, MOST_RARE
+    more = ", ..." if len(shown) > most else ""
+    return f" ({', '.join(shown[:most])}{more})" if shown else ""
 
 
 def printable_line(text: str) -> str:

@@ -310,7 +310,9 @@ def _shown(
     first, last = (part.symbol.first, part.symbol.last) if part.symbol else (numbers[0], numbers[-1])
     last = min(last, len(lines))
     # Excerpts begin at the best place inside the part, the first of several.
-    places = [number for number in numbers if number <= max(last - EXCERPT + 1, first)]
+    # The last one may be short: where a blank line stands three lines before the end, a hit behind it would be missed.
+    latest = next((number for number in numbers if number > last - EXCERPT), first)
+    places = [number for number in numbers if number <= max(latest, first)]
     near = (number for number in places[1:] if not held.keys().isdisjoint(range(number, number + EXCERPT)))
     start = max((*places[:1], *near), key=worth, default=first)
     start = part.defines if first <= part.defines <= last else start

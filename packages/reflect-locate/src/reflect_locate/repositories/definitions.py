@@ -9,7 +9,7 @@ languages fit into one pattern.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import PurePosixPath
 
@@ -117,6 +117,15 @@ VALUES = (".cfg", ".ini", ".j2", ".json", ".md", ".rst", ".template", ".tmpl", "
 """Endings of files whose assignments define nothing: settings, documents, and what new files are made from."""
 FILE = re.compile(rf"\.(?:{'|'.join(ending[1:] for ending in (*SOURCE, *VALUES))})$", re.IGNORECASE)
 """End of a name that is a file's."""
+DEFINES = (
+    "def ", "class ", "func ", "function ", "fn ", "fun ", "struct ", "enum ", "trait ", "interface ", "type ",
+    "union ", "module ", "macro_rules! ", "object ", "protocol ", "record ", "namespace ", ") ", "#define ",
+)  # fmt: skip
+"""Words right before the name that most definitions have; behind the bracket of its receiver stands a method of Go."""
+MOST_SPELLED = 6
+"""Most words of a question that may be a name with blanks."""
+ASKING = frozenset(("where", "what", "which", "who", "how", "why", "when"))
+SPELLED = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 MOST_NAMES = 4
 """Names of a question that are looked up; each costs a look into hundreds of files."""
 INSIDE = re.compile(r"[^_]_+[^_]|[a-z0-9][A-Z]|[A-Z]{2}[a-z]{2}|^_+[A-Za-z]")
@@ -132,6 +141,64 @@ def defined_name(line: str) -> str:
     """
     match = DEFINITION.match(line[:LONGEST_LINE])
     return match[match.lastindex] if match and match.lastindex else ""
+
+
+def lines_with(text: str, part: str) -> Iterator[str]:
+    r"""The lines of a text that hold a part.
+
+    >>> list(lines_with("pour tea\nboil\nno tea", "tea"))
+    ['pour tea', 'no tea']
+    """
+    place = text.find(part)
+    while place >= 0:
+        end = text.find("\n", place)
+        end = len(text) if end < 0 else end
+        yield text[text.rfind("\n", 0, place) + 1 : end]
+        place = text.find(part, end)
+
+
+def may_define(text: str, name: str) -> bool:
+    """Tell, in a fraction of the time of `definition`, that a text seems to define a name as a function or class.
+
+    >>> may_define("def pour(tea):", "pour"), may_define("pour(tea)", "pour")
+    (True, False)
+    """
+    place = text.find(name)
+    while place >= 0:
+        if text.endswith(DEFINES, max(place - 20, 0), place):
+            return True
+        place = text.find(name, place + 1)
+    return False
+
+
+def defined_at_margin(text: str, name: str) -> bool:
+    r"""Tell whether a line without indentation defines a function or class of this name.
+
+    >>> defined_at_margin("def pour(tea):", "pour"), defined_at_margin("class Pot:\n    def pour(self):", "pour")
+    (True, False)
+    """
+    return any(not line[:1].isspace() and defined_name(line) == name for line in lines_with(text, name))
+
+
+def spelled(question: str) -> tuple[str, ...]:
+    """Names that a question may spell with blanks: of all its words, and of those from its first to its last real one.
+
+    >>> spelled("where is the pot lid?")[-3:]
+    ('pot_lid', 'potLid', 'PotLid')
+    """
+    said = question.strip().strip(MARKS).rstrip("?.! ").split()
+    if not all(map(SPELLED.fullmatch, said)):
+        return ()
+    real = [place for place, word in enumerate(said) if words(word)]
+    inner = said[real[0] : real[-1] + 1] if real else []
+    names: list[str] = []
+    # A question word begins no name.
+    whole = [] if said and said[0].lower() in ASKING else said
+    for run in (whole, inner):
+        if 1 < len(run) <= MOST_SPELLED and real:
+            large = "".join(word[0].upper() + word[1:] for word in run)
+            names += ("_".join(run).lower(), run[0].lower() + large[len(run[0]) :], large)
+    return tuple(dict.fromkeys(names))
 
 
 def names_asked_for(question: str) -> tuple[str, ...]:

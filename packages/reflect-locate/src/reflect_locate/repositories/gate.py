@@ -13,9 +13,10 @@ from annotated_types import Ge, Interval
 
 from reflect_locate.repositories.budget import Budget
 from reflect_locate.repositories.ignore import SECRETS, names_pattern, spec_of
+from reflect_locate.repositories.secret_names import is_example, is_named_secret
 from reflect_locate.repositories.snapshot import LeftOut, files_that_are_folders
 from reflect_locate.repositories.text import decode, is_safe_name, shown
-from reflect_served.secrets import holds_private_key
+from reflect_served.secrets import holds_private_key, is_token
 
 CODE = (".py", ".c", ".cpp", ".cxx", ".cc", ".h", ".hpp", ".hxx", ".cs", ".java", ".go", ".ipynb")
 TABLES = (".csv", ".tsv")
@@ -45,6 +46,7 @@ class Reason(StrEnum):
     """Reason for which an entry is not in a snapshot."""
 
     BINARY = "binary"
+    ENCODING = "not UTF-8"
     CHANGED = "changed while read"
     DAMAGED = "damaged"
     DUPLICATE = "duplicate name"
@@ -82,7 +84,8 @@ class IngestRules:
     use_gitignore: bool = True
     """Leave out what a `.gitignore` inside the folder says. Archives and commits hold only what somebody chose."""
     deny: tuple[str, ...] = SECRETS
-    """Names of files and folders that may hold secrets: shell patterns. Files with a private key are left out too."""
+    """Names of files and folders that may hold secrets: shell patterns. Unless there are none, data that are named
+    after secrets are left out, too. So are files with a private key, and those that are tokens and nothing else."""
     exclude: tuple[str, ...] = ("__pycache__/", "node_modules/", "site-packages/")
     """Further files to leave out, written as in a `.gitignore` at the root."""
     max_file_bytes: Annotated[int, Interval(ge=1, le=100_000_000)] = 1_000_000
@@ -151,6 +154,7 @@ class Gate:
         # Names such as `src` and `__init__.py` recur all over a tree; each is judged once.
         self._names: dict[str, Reason | None] = {}
         self._deny = names_pattern(() if is_public else config.deny)
+        self._judges_words = bool(config.deny) and not is_public
         self._exclude = spec_of(config.exclude)
         self._listed: dict[str, list[str]] = {}
         self._counts: Counter[str] = Counter()
@@ -244,12 +248,15 @@ class Gate:
         if path in self.files:
             return Reason.DUPLICATE
         text = decode(data)
+        # A text in Latin-1 is no binary file for who wrote it.
         if text is None:
-            return Reason.BINARY
+            return Reason.BINARY if b"\0" in data else Reason.ENCODING
         if text.startswith(LFS_POINTER):
             return Reason.POINTER
         # Key material in public archives is no secret of this user; tests of well-known projects hold some.
-        is_key = holds_private_key(text) or (path.lower().endswith(".asc") and ARMOUR in text)
+        is_key = holds_private_key(text) or is_token(text) or (path.lower().endswith(".asc") and ARMOUR in text)
+        # Judged here and not by the name alone: a script without an ending, such as `reset-password`, is a program.
+        is_key = is_key or (self._judges_words and is_named_secret(path) and not text.startswith("#!"))
         return Reason.SECRET if is_key and not self._is_public else text
 
     def _objection(self, path: str, folders: int, *, is_folder: bool = False) -> Reason | None:
@@ -282,7 +289,7 @@ class Gate:
         if not is_safe_name(name):
             return Reason.UNSAFE_NAME
         # Disks of macOS and Windows ignore case, so `ID_RSA` is the same key.
-        if self._deny.match(name.lower()) and not self.config.is_source(name):
+        if self._deny.match(name.lower()) and not self.config.is_source(name) and not is_example(name):
             return Reason.SECRET
         is_hidden = name.startswith(".") and (not self.config.reads_hidden(name) or name.lower() in HISTORIES)
         return Reason.HIDDEN if is_hidden else None

@@ -23,8 +23,13 @@ SECRETS = (
     "client_secret*", "service_account*.json", "service-account*.json",
     "secret.*", "secrets.*", "secrets", ".secrets", "passwords.*", "passwd.*", "token.json", "tokens.json",
     "*.tfstate", "*.tfstate.*", "*.tfvars", "*.tfvars.*",
+    "env.local", "env.dev", "env.development", "env.prod", "env.production", "env.staging", "env.test",
+    "vault.yml", "vault.yaml", "vault.json", "vault_pass*", "nuget.config", "local.settings.json",
+    "appsettings.local.json", "appsettings.prod*.json", "appsettings.staging.json", "pgpass.conf", "rclone.conf",
+    ".dockercfg", ".s3cfg", ".boto", "*firebase-adminsdk*.json",
 )  # fmt: skip
-"""Names of files and folders that are not read by default: shell patterns, compared without regard to case."""
+"""Names of files and folders that are not read by default: shell patterns, compared without regard to case. Data that
+are named after secrets, such as `prod-api-keys.json`, are known by `secret_names`."""
 
 # Three stars in one name match in hundredths of a second; forty on a name of 250 letters would take centuries.
 RUNS, RUNS_PER_NAME = 6, 3

@@ -7,6 +7,8 @@ import re
 DOCUMENTS = (".md", ".markdown", ".mdx", ".rst", ".txt", ".adoc", ".asc")
 DATA = (".json", ".jsonl", ".ndjson", ".geojson", ".csv", ".tsv", ".lock", ".svg")
 """Endings of values that programs read and write; YAML and TOML mostly hold settings that people write."""
+TRANSLATIONS = (".po", ".pot", ".xlf", ".xliff")
+"""Endings of texts that repeat what a program says, in other languages."""
 NO_PROSE = re.compile(
     r"(?:^|/)(?:CMakeLists|(?:dev|test|tests|docs?|build|ci|lint)?[-_.]?requirements(?:[-_.](?:dev|test|tests|docs?|build|ci"
     r"|lint|base|prod|all|optional))?|constraints|robots)\.txt$|(?:^|/)requirements/[\w.-]+\.txt$",

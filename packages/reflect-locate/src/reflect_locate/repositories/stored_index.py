@@ -52,6 +52,10 @@ class StoredIndex:
         files = set[int]().union(*counts[:1]).intersection(*counts[1:])
         return [self._paths[file] for file in sorted(files, key=lambda file: -sum(one[file] for one in counts))]
 
+    def holders(self, word: str) -> set[str]:
+        """Files that hold a word (as `words` gives it), or have it in their path."""
+        return {self._paths[file] for file in self._counts(word)}
+
     def _counts(self, word: str) -> Mapping[int, int]:
         """Times that a word stands in the path of each file, plus lines of the file that hold it."""
         counts = Counter(self._in_paths.get(word))

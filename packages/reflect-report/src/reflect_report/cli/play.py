@@ -18,8 +18,9 @@ from rich.text import Text
 from reflect_report.human import HumanPolicy, PlayerLeft
 from reflect_report.recording import CAST_BEGINS, PAUSE, SVG_BEGINS, Frame, beside, film, write_cast, write_svg
 from reflect_report.screen import BAR_WIDTH, NARROW_BAR_WIDTH, Screen, show_frames, signed
-from reflect_rl.cli.arguments import parse_arguments
-from reflect_rl.config import Frozen
+from reflect_rl import registry
+from reflect_rl.cli.arguments import parse_arguments, scan
+from reflect_rl.config import Frozen, parse
 from reflect_rl.data.recorded import read_episodes
 from reflect_rl.envs.base import SPLITS, EnvSpec, HasSolver, require_known
 from reflect_rl.errors import UnknownNameError, UserError, printable, suggestion
@@ -29,7 +30,7 @@ from reflect_rl.players.scripted import OracleReflector
 from reflect_rl.rollout import NoReflector, Policy, Reflector, Request, environment_rng, play
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.folder import Unit, units
-from reflect_rl.store import append_jsonl
+from reflect_rl.store import append_jsonl, read_json
 from reflect_rl.types import Decoding, Episode, Task, stream, to_json
 from reflect_rl.watchdog import Limits
 
@@ -44,7 +45,8 @@ class PlayOptions(Frozen):
     """Show one episode turn by turn, or play one yourself."""
 
     player: str = "oracle"
-    """Player: a method of the run (`reflect_rl`, `sft`, ...), `oracle`, `random`, `human`, or a model folder."""
+    """Player: a method of the run (`reflect_rl`, `sft`, ...), `oracle`, `random`, `human`, or a model folder. An agent
+    that `Agent.save` wrote plays its own game unless another one is named."""
     beside: str = ""
     """Another player, shown beside the first on the same start."""
     reflections: str = "auto"
@@ -99,11 +101,54 @@ def run(arguments: Sequence[str], console: Console) -> None:
         console: where to print.
 
     Raises:
-        UserError: a mistake in the arguments, or what `show` raises.
+        UserError: a mistake in the arguments, the game of a saved agent is not known, or what `show` raises.
         SystemExit: the help was asked for (0).
     """
-    call = parse_arguments("play", arguments, PlayOptions, PLAYED)
-    show(call.config, cast(PlayOptions, call.own), console)
+    call = parse_arguments("play", [*arguments, *_game_of_agent(arguments)], PlayOptions, PLAYED)
+    config, options = call.config, cast(PlayOptions, call.own)
+    for player in options.players:
+        if (game := _trained_on(player)) and game != config.env.found_by:
+            note = f"{player} was trained on {game}, and plays {config.env.found_by} here."
+            console.print(printable(note), style="yellow")
+    show(config, options, console)
+
+
+def _game_of_agent(arguments: Sequence[str]) -> tuple[str, ...]:
+    """The flag that names the game of a saved agent, where the arguments name no game.
+
+    Raises:
+        UnknownNameError: nobody installed the game, so the user must name it.
+        UserError: the agent does not know its game, or the game cannot be imported.
+    """
+    named, flags, asked = scan(arguments)
+    words = {flag.spelling: flag.words if flag.value is None else (flag.value,) for flag in flags}
+    runs = [Path(word) for flag in ("--output-dir", "--output_dir") for word in words.get(flag, ())]
+    if named or asked != "none" or "--environment.name" in words or any((run / "config.json").exists() for run in runs):
+        return ()
+    players = [word for flag in ("--player", "--beside") for word in words.get(flag, ())[:1]]
+    found = next(((player, game) for player in players if (game := _trained_on(player)) is not None), None)
+    if found is None:
+        return ()
+    player, game = found
+    # A class of a script, or one that was defined inside a function, has no name by which it is found.
+    is_lost = ":" in game and (not registry.DOTTED.fullmatch(game) or game.startswith("__main__:"))
+    if is_lost or not game:
+        what = f"was trained on {game}, which no command can import" if game else "does not say its game"
+        raise UserError(f"the agent in {player} {what}. Name a game with --environment.name.")
+    registry.refuse_foreign({"environment": {"name": game}}, Path(player) / "agent.json")
+    # Before the flag lets modules of the current folder be found: the file may be somebody else's.
+    registry.find("environments", game)
+    return "--environment.name", game
+
+
+def _trained_on(player: str) -> str | None:
+    """The game of a saved agent, empty where it does not know it; None where the player is no saved agent."""
+    if player in (*method_names(), "human") or not Path(player).is_dir():
+        return None
+    from reflect_rl.agent import AGENT, AgentRecord  # here, because it loads torch
+
+    path = Path(player) / AGENT
+    return parse(AgentRecord, read_json(path, "Save the agent again.")).environment if path.is_file() else None
 
 
 def show(config: RunConfig, options: PlayOptions, console: Console) -> None:

@@ -150,7 +150,19 @@ def parse_prefer(arguments: Sequence[str]) -> tuple[Path, PreferOptions]:
 
 
 def _who(options: PreferOptions) -> str:
-    return REWARD if options.by_reward else options.by or getpass.getuser()
+    """Who chooses.
+
+    Raises:
+        UserError: the system has no name for the user, as in a container with a user's number of its own.
+    """
+    if options.by_reward:
+        return REWARD
+    if options.by:
+        return options.by
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # up to Python 3.12, and from 3.13 on
+        raise UserError("this system has no name for you. Name yourself: --by NAME.") from None
 
 
 def _run_of(folder: Path, game: str) -> tuple[RunConfig, str]:

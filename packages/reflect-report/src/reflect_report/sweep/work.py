@@ -106,12 +106,13 @@ class Crew:
 
     def stop(self, name: str) -> None:
         """End a work that is being done; it ends with the reason `STOPPED`."""
+        from reflect_rl.runs.workers import end_processes
+
         for pool, work in self.busy.values():
             if work.name == name:
                 self.stopped.add(name)
                 # Only its processes: the future then fails, and `ended` tells it like any other.
-                for process in list((getattr(pool, "_processes", None) or {}).values()):
-                    process.terminate()
+                end_processes(pool)
 
 
 def do_all(crew: Crew, works: Sequence[Work], begun: Callable[[Work], None], ended: Callable[[Ended], None]) -> None:

@@ -279,7 +279,7 @@ def parse_arguments(
 
     Args:
         verb: `run`, `data`, `sft`, `rlft`, `eval`, a stage of another package, or a command with `settings`.
-        arguments: what follows it: optionally a TOML file or run folder, then flags.
+        arguments: what follows it: a TOML file or run folder (unless --output-dir names one), then flags.
         settings: flags of a command's own, beside those of a run; no file is needed then. Its docstring is the help.
         shown: dotted names of the flags that the short help of such a command shows.
 

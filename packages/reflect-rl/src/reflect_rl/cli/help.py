@@ -56,7 +56,9 @@ def print_run_help(
     # The long list hides the few settings that most runs change.
     only = None if words.help == "all" else shown or (*own, *COMMON)
     names = {path: registry.names(kind) for path, kind in NAMED.items()} | {"methods": method_names()}
-    usage = f"reflect-rl {verb} [CONFIG.toml | RUN_FOLDER]"
+    # Flags alone tell `play` what to play; all others need a file or folder.
+    place = "[CONFIG.toml | RUN_FOLDER]" if verb == "play" else "(CONFIG.toml | RUN_FOLDER)"
+    usage = f"reflect-rl {verb} {place}"
     described = DESCRIPTIONS.get(verb) or (extra.__doc__ or "" if shown else registry.find("stages", verb).help)
     print_help(usage, described, base, base.model_validate(config.model_dump()), only, names)
 

@@ -15,9 +15,14 @@ from string import Template
 
 from rich.console import Console
 
+from reflect_rl import registry
 from reflect_rl.errors import UserError, suggestion
 
-KINDS = ("environment", "algorithm")
+KINDS: dict[str, registry.Kind] = {"environment": "environments", "algorithm": "algorithms"}
+"""What can be made, and the group under which a package offers it."""
+
+PACKAGE_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
+"""Names that installers take for a package (PyPA, "Names and normalization")."""
 
 USAGE = """\
 usage: reflect-rl new environment FOLDER    a package with a text environment of your own
@@ -69,7 +74,8 @@ def write_package(kind: str, folder: Path) -> str:
         folder: of the package, which must not exist. Its name becomes the name of the package.
 
     Raises:
-        UserError: there is no such kind, the folder exists, its name is none for a module, or a module has it already.
+        UserError: there is no such kind, the folder exists, its name is none for a package or module, or a module or
+            part has it already.
     """
     if kind not in KINDS:
         raise UserError(f"no template for {kind!r}. {suggestion(kind, KINDS)}")
@@ -81,6 +87,17 @@ def write_package(kind: str, folder: Path) -> str:
         raise UserError(
             f"{folder.name!r} cannot name a Python module. Name a folder that begins with a letter and is no word "
             "of Python."
+        )
+    if not PACKAGE_NAME.fullmatch(folder.resolve().name):
+        raise UserError(
+            f"{folder.name!r} cannot name a package, whose name has ASCII letters, digits, '-', '_' and '.' and begins "
+            f"and ends with a letter or digit. Name the folder {module.replace('_', '-')!r}."
+        )
+    # The module may be free: that of `ppo` is `reflect_rl.algorithms.ppo`.
+    if module in {*registry.names(KINDS[kind]), *registry.COMPANIONS[KINDS[kind]]}:
+        raise UserError(
+            f"the {kind} {module!r} exists already, and no two can share a name. Name another folder, such as "
+            f"{'my-' + module.replace('_', '-')!r}."
         )
     if module in sys.stdlib_module_names or _is_taken(module):
         raise UserError(f"a module {module!r} is installed, and the package would hide it. Name another folder.")

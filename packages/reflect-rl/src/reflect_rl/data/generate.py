@@ -41,7 +41,7 @@ from reflect_rl.prompts import (
     reflection_prompt,
     with_right_number,
 )
-from reflect_rl.rollout import NoReflector, Reflector, Request, environment_rng, evaluation_request, play
+from reflect_rl.rollout import NoReflector, Reflector, Request, begun, environment_rng, evaluation_request, play
 from reflect_rl.types import Episode, Task, Turn, View, seed_for, stream
 from reflect_rl.watchdog import DEFAULT_LIMITS, Limits, guarded, on_duty
 
@@ -291,7 +291,7 @@ def held_out_states(spec: EnvSpec, modes: Sequence[str], limits: Limits = DEFAUL
         what = f"{spec.identity}, task {task.key}, start"
         rng = environment_rng(evaluation_request(task, copy))
         before = _drawn_from(rng)
-        states.add(guarded(what, limits.environment_seconds, partial(game.reset, task, rng)).state)
+        states.add(guarded(what, limits.environment_seconds, partial(begun, game, task, rng)).state)
         return _drawn_from(rng) != before
 
     with on_duty(limits.environment_seconds):

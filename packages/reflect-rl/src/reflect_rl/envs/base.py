@@ -15,6 +15,7 @@ import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from inspect import get_annotations
@@ -24,7 +25,7 @@ from pydantic import Field, create_model
 
 from reflect_rl import registry
 from reflect_rl.config import MOST_STEPS, STEPS_HELP, EnvironmentConfig
-from reflect_rl.errors import UnknownNameError, UserError, suggestion
+from reflect_rl.errors import ReflectRLError, UnknownNameError, UserError, suggestion
 from reflect_rl.types import Advice, Episode, Observation, Oracle, Step, Task
 from reflect_rl.watchdog import guarded
 
@@ -82,8 +83,8 @@ class TextEnv(ABC):
             raise UserError(f"{cls.__name__}.modes is {modes!r}. Give a tuple of names, such as ('default',).")
         if "name" not in own:
             cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
-        # A class without settings of its own still has its own defaults, so that configurations can name it.
-        fields: dict[str, Any] = {} if "Config" in own else {"name": (str, cls.name)}
+        # Each class has its own default, so that configurations can name it.
+        fields: dict[str, Any] = {} if _names_itself(cls) else {"name": (str, cls.name)}
         if _steps_are_open(cls):
             steps = Field(cls.max_episode_steps, ge=1, le=MOST_STEPS, description=STEPS_HELP)
             fields["max_episode_steps"] = (int, steps)
@@ -121,6 +122,14 @@ def _takes_settings(kind: type[TextEnv]) -> bool:
     except TypeError:
         return False
     return True
+
+
+def _names_itself(game: type[TextEnv]) -> bool:
+    """Tell whether the settings that a class brings say its name; those of its parents say theirs."""
+    parents = {kind for parent in game.__mro__[1:] for kind in getattr(parent, "Config", object).__mro__}
+    # Those that were made here, as their module tells, carry the name of another class.
+    brought = [kind for kind in game.Config.__mro__ if kind not in parents and kind.__module__ != __name__]
+    return any("name" in get_annotations(kind) for kind in brought)
 
 
 def _steps_are_open(game: type[TextEnv]) -> bool:
@@ -343,6 +352,16 @@ class EnvSpec:
     def identity(self) -> str:
         """Name and version, for example `dangerous_taxi-v1`."""
         return f"{self.name}-v{self.version}"
+
+    @property
+    def found_by(self) -> str:
+        """Name by which a configuration finds the class: that of an installed game, or `package.module:Class`."""
+        kind = self.env_class
+        # Another distribution may have a game of the same name, and its module may be broken.
+        with suppress(ReflectRLError):
+            if self.name in registry.names("environments") and registry.find("environments", self.name) is kind:
+                return self.name
+        return f"{kind.__module__}:{kind.__qualname__}"
 
     @property
     def max_episode_steps(self) -> int:

@@ -5,14 +5,15 @@ What no game could be played with, play refuses by itself. What is found here wo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
-import numpy as np
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
 
 from reflect_rl.envs.base import SPLITS, EnvSpec, HasSolver, HasTeacher
 from reflect_rl.players.scripted import OraclePolicy, OracleReflector
 from reflect_rl.rollout import NoReflector, Policy, RandomPolicy, Reflector, Request, evaluation_request, play
-from reflect_rl.types import Episode, Task
+from reflect_rl.types import Episode
+from reflect_rl.watchdog import DEFAULT_LIMITS, Limits
 
 
 def broken_promises(spec: EnvSpec, episodes: int) -> list[str]:
@@ -26,10 +27,23 @@ def broken_promises(spec: EnvSpec, episodes: int) -> list[str]:
         FaultyEnvironmentError: the game failed, or gave what cannot be played.
         UserError: its tasks are no tasks, or one is in two splits.
     """
-    return [f"{spec.name}, mode {mode!r}: {found}" for mode in spec.modes for found in _in_mode(spec, mode, episodes)]
+    return list(told(spec, episodes))
 
 
-def _in_mode(spec: EnvSpec, mode: str, episodes: int) -> Iterator[str]:
+def told(spec: EnvSpec, episodes: int, limits: Limits = DEFAULT_LIMITS) -> Iterator[str]:
+    """The sentences of `broken_promises`, each as soon as it is found.
+
+    Args:
+        spec: the game with its settings.
+        episodes: see `broken_promises`.
+        limits: how long the game may take.
+    """
+    played = partial(_played, spec, limits=limits)
+    for mode in spec.modes:
+        yield from (f"{spec.name}, mode {mode!r}: {found}" for found in _in_mode(spec, mode, episodes, played))
+
+
+def _in_mode(spec: EnvSpec, mode: str, episodes: int, played_by: Callable[..., list[Episode]]) -> Iterator[str]:
     tasks = {split: spec.tasks(mode, split) for split in SPLITS}
     for split, listed in tasks.items():
         if not listed:
@@ -39,18 +53,20 @@ def _in_mode(spec: EnvSpec, mode: str, episodes: int) -> Iterator[str]:
     if not tasks["train"]:
         return
     requests = [evaluation_request(task, 0) for task in tasks["train"][:episodes]]
-    played = _played(spec, requests, len(requests))
-    if _played(spec, requests, len(requests)) != played:
+    played = played_by(requests, len(requests))
+    if played_by(requests, len(requests)) != played:
         yield "equal seeds play other episodes. Draw all randomness from the rng of reset."
     # One copy of the game plays them all, so that each begins where another has ended.
-    elif _played(spec, requests, 1) != played:
+    elif played_by(requests, 1) != played:
         yield "an episode goes otherwise after another one. Let reset keep nothing of the episode before."
     yield from _of_turns(played)
-    yield from _of_starts(spec, played, [*tasks["validation"][:episodes], *tasks["test"][:episodes]])
+    held_out = [evaluation_request(task, 0) for split in SPLITS[1:] for task in tasks[split][:episodes]]
+    # One turn, as the loop looks at what a game shows before it asks for an action.
+    yield from _of_starts(played, played_by(held_out, len(held_out), max_episode_steps=1))
     if spec.capability(HasSolver) is not None:
-        yield from _of_solver(spec, requests)
+        yield from _of_solver(spec, played_by(requests, len(requests), OraclePolicy()))
     if spec.capability(HasTeacher) is not None:
-        taught = _played(spec, requests, len(requests), reflector=OracleReflector())
+        taught = played_by(requests, len(requests), reflector=OracleReflector())
         if any(not (turn.reflection or "").strip() for episode in taught for turn in episode.turns):
             yield "its teacher writes an empty text."
 
@@ -61,8 +77,9 @@ def _played(
     num_envs: int,
     policy: Policy | None = None,
     reflector: Reflector | None = None,
+    **settings: Any,
 ) -> list[Episode]:
-    return play(spec, requests, reflector or NoReflector(), policy or RandomPolicy(), num_envs=num_envs)
+    return play(spec, requests, reflector or NoReflector(), policy or RandomPolicy(), num_envs=num_envs, **settings)
 
 
 def _of_turns(episodes: Sequence[Episode]) -> Iterator[str]:
@@ -86,10 +103,9 @@ def _of_turns(episodes: Sequence[Episode]) -> Iterator[str]:
             break
 
 
-def _of_starts(spec: EnvSpec, episodes: Sequence[Episode], held_out: Sequence[Task]) -> Iterator[str]:
+def _of_starts(episodes: Sequence[Episode], held_out: Sequence[Episode]) -> Iterator[str]:
     """Training leaves out the turns whose states begin held-out tasks; nothing may be left."""
-    game = spec.make()
-    left_out = {game.reset(task, np.random.default_rng(0)).state for task in held_out} - {""}
+    left_out = {episode.turns[0].observation.state for episode in held_out} - {""}
     if all(episode.turns[0].observation.state in left_out for episode in episodes):
         yield (
             "every training task begins in a state in which a validation or test task begins, and nothing is learned "
@@ -97,8 +113,7 @@ def _of_starts(spec: EnvSpec, episodes: Sequence[Episode], held_out: Sequence[Ta
         )
 
 
-def _of_solver(spec: EnvSpec, requests: Sequence[Request]) -> Iterator[str]:
-    solved = _played(spec, requests, len(requests), OraclePolicy())
+def _of_solver(spec: EnvSpec, solved: Sequence[Episode]) -> Iterator[str]:
     if lost := [episode.task.key for episode in solved if not episode.success]:
         yield (
             f"its solver loses {len(lost)} of {len(solved)} training tasks within {spec.max_episode_steps} turns, such "

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
+from reflect_rl.envs.base import EnvSpec
 from reflect_rl.errors import UserError
-from reflect_rl.evaluation.evaluate import wilson_interval
+from reflect_rl.evaluation.evaluate import PLAYER_FACTS, wilson_interval
 from reflect_rl.types import Episode
+
+APART = ("name", "modes", "max_episode_steps", *PLAYER_FACTS)
+"""Settings that leave the games as they are: episodes and horizons are compared by themselves."""
+
+
+def rules_of(spec: EnvSpec) -> dict[str, object]:
+    """The settings of an environment by which two evaluations may have been of different games."""
+    return spec.config.model_dump(mode="json", exclude={*APART, *spec.env_class.evaluation_only})
 
 
 @dataclass(frozen=True)
@@ -29,6 +38,8 @@ class Evaluation:
     episodes: tuple[Episode, ...]
     turns_per_second: float
     """Speed of play."""
+    settings: Mapping[str, object] = field(default_factory=dict)
+    """Settings that may change the game (`rules_of`)."""
 
     @property
     def successes(self) -> int:
@@ -60,10 +71,11 @@ class Evaluation:
 
         Args:
             other: an evaluation on the same environment and split. Where one was sampled more often than the other,
-                the episodes that both have are compared. Other horizons are compared as they are.
+                the episodes that both have are compared. Other decodings and horizons are compared as they are, and
+                named.
 
         Raises:
-            UserError: the environments differ, or no task was played by both.
+            UserError: the environments or their settings differ, or no task was played by both.
         """
         if not isinstance(other, Evaluation):
             raise UserError(f"{other!r:.200} is no evaluation. Give what evaluate(...) returns.")
@@ -71,6 +83,15 @@ class Evaluation:
             raise UserError(
                 f"cannot compare {self.environment} ({self.split}) with {other.environment} ({other.split}): "
                 "evaluate both on the same environment and split."
+            )
+        known = [name for name in self.settings if name in other.settings]
+        if changed := [name for name in known if self.settings[name] != other.settings[name]]:
+            ours, theirs = (
+                ", ".join(f"{name}={one.settings[name]!r:.100}" for name in changed) for one in (self, other)
+            )
+            raise UserError(
+                f"cannot compare {self.environment} with {ours} and {other.environment} with {theirs}, which may be "
+                "other games: evaluate both with the same settings."
             )
         outcomes, others = self._outcomes(), other._outcomes()
         # Shared starts only: over different tasks, a difference of rates would also show which tasks were easier.
@@ -82,7 +103,11 @@ class Evaluation:
             )
         # Both sides meet the same starts, so their wins are correlated. A test of two independent rates would ignore
         # this; the exact McNemar test counts the starts that only one side won.
-        return paired_difference([outcomes[key] for key in common], [others[key] for key in common])
+        found = paired_difference([outcomes[key] for key in common], [others[key] for key in common])
+        told = [f"{self.decoding} against {other.decoding}"] if self.decoding != other.decoding else []
+        if self.horizon != other.horizon:
+            told.append(f"horizon {self.horizon} against {other.horizon}")
+        return replace(found, differs=", ".join(told))
 
     def _outcomes(self) -> dict[tuple[str, str, str, int], bool]:
         # The task alone is no key: sampled play repeats it, each time with another seed. Nor is its name: modes may
@@ -117,13 +142,15 @@ class PairedDifference:
     """Exact two-sided McNemar test of "no difference"."""
     pairs: int
     """Episodes that both sides played, from the same starts; repetitions of a start count each."""
+    differs: str = ""
+    """Decoding and horizon of both sides where they are not the same, for the printed line."""
 
     def __str__(self) -> str:
         lo, hi = 100 * self.lo, 100 * self.hi
         episodes = f"{self.pairs} shared episode{'s' * (self.pairs != 1)}"
         return (
             f"{100 * self.difference:+.1f} percentage points [95% interval {lo:+.1f} to {hi:+.1f}], "
-            f"{episodes}, McNemar p = {self.p_value:.3g}"
+            f"{episodes}, McNemar p = {self.p_value:.3g}" + (f"; {self.differs}" if self.differs else "")
         )
 
 

@@ -87,11 +87,11 @@ def find_labels(language_model: LanguageModel, count: int, rule: Rule = "choice_
                 return Labels(texts, tuple(found))
     if any(_token(language_model, text) is None for text in known):
         raise ModelError(
-            f"labels.json of {language_model.name!r} holds labels that are no single tokens of its tokenizer. "
+            f"labels.json of {language_model.title} holds labels that are no single tokens of its tokenizer. "
             "Delete the file, or put back the tokenizer that the model was trained with."
         )
     raise ModelError(
-        f"{count} actions need one-token labels, the tokenizer of {language_model.name!r} has {len(found)}. "
+        f"{count} actions need one-token labels, the tokenizer of {language_model.title} has {len(found)}. "
         "Set prompt.scoring = 'line_end' or 'sum', which need none, or use a model with a larger vocabulary."
     )
 

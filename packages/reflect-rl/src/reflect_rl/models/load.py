@@ -98,6 +98,11 @@ class LanguageModel:
         return str(getattr(self.model, "name_or_path", ""))
 
     @property
+    def title(self) -> str:
+        """Name of the model in messages."""
+        return repr(self.name) if self.name else "the embedded model"
+
+    @property
     def device(self) -> torch.device:
         """Device of the weights."""
         return next(self.model.parameters()).device

@@ -29,7 +29,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from reflect_rl.config import Rule
-from reflect_rl.errors import ModelError
+from reflect_rl.errors import ModelError, UserError
 from reflect_rl.models.frozen import FrozenBlocks, frozen_of
 from reflect_rl.models.graphs import COLUMNS
 from reflect_rl.models.kept import Beginning, Kept, Layers
@@ -144,6 +144,7 @@ def check_context(
     *,
     most_new: str = "reflector.max_new_tokens",
     shortening: str = "",
+    actions: int | None = 0,
 ) -> None:
     """Refuse a text that the model cannot read at once.
 
@@ -155,6 +156,7 @@ def check_context(
         reflection: one that it holds.
         most_new: name of the setting that limits what follows, or the reflection that it holds.
         shortening: name of a setting that makes the text shorter the lower it is; empty where there is none.
+        actions: how many it lists; None = some, and nobody has counted them.
 
     Raises:
         ModelError: it is longer than the model's context.
@@ -174,10 +176,16 @@ def check_context(
         enough = (new and tokens < limit) or tokens - limit <= said
         lowered = " or ".join(filter(None, [most_new if enough else "", shortening]))
         lower = f"Lower {lowered}. " if lowered else ""
+        remedy = "make the environment's states shorter"
+        # The rest of the prompt is its list; a shorter state is no remedy for a long one.
+        listed = tokens - said - len(model.encode(text)) if actions != 0 and text else 0
+        if listed > tokens / 2:
+            follow += f", {listed} of them in its list of {f'{actions} ' if actions else ''}actions"
+            remedy = "set prompt.scoring = 'sum', which lists no actions, or let the game list fewer"
         raise ModelError(
             f"a prompt{begins} has {tokens} tokens{follow}, the model's context holds {limit}{longrope}. "
             f"{lower}Set model.path to a model with a longer context (for the embedded one: "
-            "model.embedded.context_tokens), or make the environment's states shorter."
+            f"model.embedded.context_tokens), or {remedy}."
         )
 
 
@@ -246,12 +254,13 @@ def score(  # noqa: PLR0913 (each is the caller's to know)
 
     Raises:
         ModelError: a prompt is too long or empty, or an action has no token, or several under `choice_token`.
-        ValueError: unknown rule, or a state without actions.
+        UserError: a state lists no action.
+        ValueError: unknown rule.
     """
     if rule not in get_args(Rule):
         raise ValueError(f"unknown scoring rule {rule!r}; known: {', '.join(get_args(Rule))}")
     if not all(actions):
-        raise ValueError("a state without admissible actions cannot be scored")
+        raise UserError("a state lists no action, so none can be chosen. Give its Observation at least one action.")
     if not all(map(len, prompts)):
         raise ModelError("an empty prompt cannot be scored: the tokenizer gave no tokens for it.")
     keys = [(tuple(p), tuple(map(tuple, a))) for p, a in zip(prompts, actions, strict=True)]

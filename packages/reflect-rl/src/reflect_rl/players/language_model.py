@@ -11,7 +11,7 @@ from reflect_rl.config import Rule
 from reflect_rl.models.kept import Kept
 from reflect_rl.models.labels import Labels
 from reflect_rl.models.load import LanguageModel
-from reflect_rl.models.score import Scores, check_context, score
+from reflect_rl.models.score import LISTED, Scores, check_context, score
 from reflect_rl.players.decoding import drawn, temperature_of
 from reflect_rl.prompts import action_text_prompt, lines_prompt, parts_of, policy_prompt
 from reflect_rl.types import Decision, Decoding, View
@@ -65,7 +65,8 @@ def score_views(
     pairs = [tokenize(model, labels, view, rule) for view in views]
     # Here and not in `tokenize`: a policy that shortens its views must be able to measure one that is too long.
     for view, (prompt, _) in zip(views, pairs, strict=True):
-        check_context(model, len(prompt), view.observation.text, reflection=view.reflection or "")
+        count = len(view.order) if rule in LISTED else 0
+        check_context(model, len(prompt), view.observation.text, reflection=view.reflection or "", actions=count)
     prompts, actions = [prompt for prompt, _ in pairs], [actions for _, actions in pairs]
     return score(model, prompts, actions, rule, temperature=temperature, kept=kept)
 

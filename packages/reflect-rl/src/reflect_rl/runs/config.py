@@ -29,7 +29,7 @@ from reflect_rl.evaluation.evaluate import EvaluationConfig
 from reflect_rl.evaluation.methods import LEXICAL, Method, find_method
 from reflect_rl.prompts import TEMPLATE_VERSION, policy_prompt, reflection_prompt
 from reflect_rl.registry import refuse_foreign
-from reflect_rl.rollout import Reflector
+from reflect_rl.rollout import Reflector, begun
 from reflect_rl.store import read_json
 from reflect_rl.training.config import ReflectorSFTConfig, RLFTConfig, SFTConfig, TrackerName
 from reflect_rl.types import Decoding, Episode, View, stream
@@ -404,7 +404,7 @@ def fingerprint(config: RunConfig, written: Mapping[str, Any] | None = None) -> 
         # Rendered by the game itself, so a changed text or rule shows even where the version was forgotten.
         # Guarded, because a reset is the game's own code and may hang.
         observation = guarded(
-            what, config.limits.environment_seconds, partial(game.reset, first, stream(0, "environment"))
+            what, config.limits.environment_seconds, partial(begun, game, first, stream(0, "environment"))
         )
         view = View(observation, tuple(range(len(observation.actions))), "reflection")
         facts[f"{mode}/prompts"] = [reflection_prompt(view), policy_prompt(view, [str(i) for i in view.order])]
@@ -441,7 +441,8 @@ def values_of_run(folder: Path, own: Collection[str] = ()) -> dict[str, Any]:
     values = read_json(path, remedy)
     if "model_type" in values:
         raise RunFolderError(
-            f"{folder} is the folder of a model, not of a run. It plays by `reflect-rl play --player {folder}`."
+            f"{folder} is the folder of a model, not of a run. It plays by `reflect-rl play --player {folder} "
+            "--environment.name GAME`."
         )
     refuse_foreign(values, path, own)
     # The folder's own path wins over the noted one: folders are moved and copied.

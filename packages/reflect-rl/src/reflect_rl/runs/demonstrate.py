@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
 from itertools import count
@@ -57,7 +58,7 @@ from reflect_rl.rollout import (
     play,
 )
 from reflect_rl.runs.config import Annotations, RunConfig, annotator_of
-from reflect_rl.runs.folder import Unit
+from reflect_rl.runs.folder import Unit, read_card
 from reflect_rl.runs.models import installed_reflector, lexical_reflector, policy_of, save_whole
 from reflect_rl.store import read_jsonl, write_json, write_jsonl
 from reflect_rl.types import Episode, Progress, seed_for, stream, to_json
@@ -269,7 +270,7 @@ def examples_of(unit: Unit, dataset: str) -> list[tuple[str, str]]:
         RunFolderError: the file is missing, damaged or empty; the message says what to do.
     """
     path = unit.dataset(dataset)
-    remedy = f"Delete {unit.folder / 'data' / 'done'} and run `reflect-rl data` again."
+    remedy = _remedy(unit)
     try:
         examples = [(str(row["prompt"]), str(row["completion"])) for row in read_jsonl(path, remedy)]
     # A file that was changed by hand can be valid JSON and still hold no examples.
@@ -282,6 +283,16 @@ def examples_of(unit: Unit, dataset: str) -> list[tuple[str, str]]:
             "data.exclude_held_out_states = false, in another --output-dir."
         )
     return examples
+
+
+def _remedy(unit: Unit) -> str:
+    """What makes the data sets of a unit anew."""
+    with suppress(RunFolderError):
+        taken = read_card(unit.run).start_from
+        # Data that are made here may differ from those of the other run, whose models were taken as well.
+        if taken is not None and f"{unit.name} data" in taken.jobs:
+            return f"Its data come from {taken.folder}. Delete {unit.folder} and give the same command again."
+    return f"Delete {unit.folder / 'data' / 'done'} and run `reflect-rl data` again."
 
 
 def _noted_in(source: Source) -> Notes | None:
@@ -310,7 +321,10 @@ def _check_lengths(model: LanguageModel, tables: Mapping[str, Sequence[Row]], co
         prompt = max((row.prompt for row in tables[name]), key=len, default="")
         by_line = prompt and config.prompt.scoring == "line_end" and not is_reflector
         ids = model.encode_lines(*parts_of(prompt))[0] if by_line else model.encode_prompt(prompt)
-        check_context(model, len(ids), state_in(prompt), config.reflector.max_new_tokens if is_reflector else 0)
+        actions = None if config.prompt.scoring == "choice_token" and not is_reflector else 0
+        actions = len(parts_of(prompt)[1]) if by_line else actions
+        new = config.reflector.max_new_tokens if is_reflector else 0
+        check_context(model, len(ids), state_in(prompt), new, actions=actions)
 
 
 def _listing(config: RunConfig, model: LanguageModel | None) -> tuple[list[str], dict[str, str]]:

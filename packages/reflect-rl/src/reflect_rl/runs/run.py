@@ -12,6 +12,7 @@ import os
 import shutil
 import time
 import traceback
+import warnings
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -34,8 +35,10 @@ from rich.progress import (
 from rich.table import Column
 from rich.text import Text
 
+from reflect_rl import registry
 from reflect_rl.config import parse
-from reflect_rl.errors import FaultyEnvironmentError, ReflectRLError
+from reflect_rl.errors import FaultyEnvironmentError, ReflectRLError, ReflectRLWarning
+from reflect_rl.evaluation.check_env import told
 from reflect_rl.evaluation.evaluate import ResultRow
 from reflect_rl.runs.config import RunConfig
 from reflect_rl.runs.folder import (
@@ -49,7 +52,7 @@ from reflect_rl.runs.folder import (
 )
 from reflect_rl.runs.stages import execute, missing_needs, plan, unmet
 from reflect_rl.runs.workers import hold_interrupts, prepare, stop, worker_context
-from reflect_rl.watchdog import about_exit, hang_in, report_in
+from reflect_rl.watchdog import Limits, about_exit, hang_in, report_in
 
 ALL = "all jobs"
 
@@ -133,6 +136,7 @@ def run_jobs(config: RunConfig, kinds: Sequence[str], display: Bars) -> None:
     context = worker_context()
     # A Queue has a feeder thread, which may still hold a message when its worker is ended; SimpleQueue has none.
     messages = context.SimpleQueue()
+    _warn_of_game(config, waiting, context)
     pool = ProcessPoolExecutor(
         min(config.workers, len(waiting)),
         mp_context=context,
@@ -146,6 +150,38 @@ def run_jobs(config: RunConfig, kinds: Sequence[str], display: Bars) -> None:
         stop(pool)
         raise
     pool.shutdown()
+
+
+GAME_SECONDS, GAME_TASKS = 2.0, 20
+"""Most seconds that a look at a user's own game may take before a run, and most tasks of a split that it plays."""
+
+
+def _warn_of_game(config: RunConfig, waiting: Sequence[Job], context: Any) -> None:
+    """Warn of what a game of the user's own breaks of the contract: it would train, and give wrong results."""
+    package = config.env.env_class.__module__.partition(".")[0].replace("_", "-")
+    known = {"reflect-rl", *registry.COMPANIONS["environments"].values()}
+    if package in known or not any(job.kind in ("data", "rlft") for job in waiting):
+        return
+    found = context.SimpleQueue()
+    values = config.model_dump(mode="json", exclude_unset=True)
+    # A process of its own: a game that hangs, exits or takes the memory must not do so here.
+    looks = context.Process(target=_look_at_game, args=(values, dict(os.environ), found), daemon=True)
+    with hold_interrupts():
+        looks.start()
+    looks.join(GAME_SECONDS)
+    looks.kill()
+    while not found.empty():
+        warnings.warn(found.get(), ReflectRLWarning, stacklevel=2)
+
+
+def _look_at_game(values: dict[str, Any], variables: dict[str, str], found: Any) -> None:
+    """Runs in the process that plays the game. One that fails is told of by the jobs, with its traceback."""
+    os.environ.update(variables)
+    with suppress(Exception, SystemExit):
+        # No limits of its own: their report would stay behind where this process is ended.
+        limits = Limits(environment_seconds=0, player_seconds=0)
+        for sentence in told(parse(RunConfig, values).env, GAME_TASKS, limits):
+            found.put(sentence)
 
 
 def unfinished(config: RunConfig, kinds: Sequence[str]) -> list[Job]:

@@ -25,7 +25,7 @@ from reflect_rl.data.generate import BASE, is_reflector, policy_beside
 from reflect_rl.envs.base import ComparesTraining
 from reflect_rl.errors import ConfigError, RunFolderError, UnknownNameError, UserError
 from reflect_rl.registry import dotted_names, refuse_foreign
-from reflect_rl.runs.check import check
+from reflect_rl.runs.check import check, feasible
 from reflect_rl.runs.config import NamesServer, RunConfig, fingerprint
 from reflect_rl.runs.folder import (
     CARD,
@@ -61,11 +61,15 @@ UNTRAINED = {"save_steps"}
 LEFT = shutil.ignore_patterns("checkpoint*", "*.new", "error.txt", "tensorboard", "tracking.json")
 """Files that stay in the other run, because only its own training has a use for them."""
 
+FULL = (errno.ENOSPC, errno.EDQUOT)
+"""Errors of a full disk."""
+
 
 def begin(config: RunConfig, command: str, *, evaluates: bool = False) -> list[str]:
     """Open the run folder, and take finished jobs from the run `start_from`.
 
-    Jobs that are not finished there, or had other settings, are left to this run, and so are all that need them.
+    Jobs that are not finished there, had other settings, or lack a data set that is learned from here, are left to this
+    run, and so are all that need them.
 
     Args:
         config: of the run.
@@ -89,8 +93,12 @@ def begin(config: RunConfig, command: str, *, evaluates: bool = False) -> list[s
         return []
     # Before open_run writes anything: a refusal must not leave a folder with settings that cannot start.
     before = _run_there(config, config.start_from, evaluates=evaluates)
+    # An evaluation plays what was trained there, and needs no data.
+    lacking = [] if evaluates else [job for job in jobs if _lacks_data(job, config, config.start_from)]
+    if lacking:
+        _refuse_infeasible(config, config.start_from)
     open_run(config, command, evaluates=evaluates)
-    same = [job for job in jobs if job.kind != "sft" or _trained_alike(job, before, config)]
+    same = [job for job in jobs if job not in lacking and (job.kind != "sft" or _trained_alike(job, before, config))]
     # A second process of the same command would copy into the same hidden folder.
     with alone(config.output_dir):
         # In the order of the plan: what needs a job that was not taken is not taken either.
@@ -146,7 +154,7 @@ def open_run(config: RunConfig, command: str, *, evaluates: bool = False) -> Non
                 write_card(folder, _card(config, command, resolved))
     except OSError as error:
         # For a full disk another folder is no remedy; the command line has a sentence of its own for it.
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno in FULL:
             raise
         raise RunFolderError(
             f"cannot write the run folder {folder}: {error.strerror or error}. Choose another --output-dir."
@@ -182,7 +190,10 @@ def _refuse_other_run(config: RunConfig, resolved: dict[str, Any]) -> None:
         if has_card and not tables & _marked(config):
             _refuse_changed_games(config, card, before)
         if changed and not _retract(config, tables):
-            raise RunFolderError(f"{folder} holds a run with other settings: {'; '.join(sorted(changed)[:5])}. {other}")
+            raise RunFolderError(
+                f"{folder} holds a run with other settings: {'; '.join(sorted(changed)[:5])}. {other}"
+                f"{_elsewhere(config, _parsed(before, resolved), tables)}"
+            )
     # A broken config.json may be deleted, because the card holds the hash of its settings.
     elif has_card:
         if card.config_hash != _config_hash(resolved):
@@ -272,13 +283,41 @@ def _retract(config: RunConfig, tables: set[str]) -> bool:
     return True
 
 
+def _elsewhere(config: RunConfig, before: RunConfig | None, tables: Collection[str]) -> str:
+    """Name the command that uses what the folder holds with other settings; empty where none can.
+
+    Args:
+        config: with these settings.
+        before: the settings in the folder (None: not readable).
+        tables: of the settings that differ.
+    """
+    folder = config.output_dir
+    if before is None or not any(folder.glob("starts-*/seed-*/data/done")):
+        return ""
+    with suppress(UserError):
+        if {*tables} == {"evaluation"} and not any(_changes(before, config, evaluates=True)):
+            return f" `reflect-rl eval {folder} --output-dir NEW`, with these settings as flags, plays its players."
+        if not any(_changes(before, config, evaluates=False)):
+            return (
+                f" With `--start-from {folder}` another run uses its data, and the supervised models that are made "
+                "with the same settings."
+            )
+    return ""
+
+
 def _completed(values: Any, resolved: dict[str, Any]) -> Any:
     """A configuration with the defaults of the settings that are newer than its file."""
+    found = _parsed(values, resolved)
+    return values if found is None else json.loads(found.model_dump_json())
+
+
+def _parsed(values: Any, resolved: dict[str, Any]) -> RunConfig | None:
+    """A configuration as it was written; None: it is of another version, or was changed by hand."""
     try:
         refuse_foreign(values, Path("config.json"), dotted_names(resolved))
-        return json.loads(parse(RunConfig, values).model_dump_json())
-    except (AttributeError, ConfigError, UnknownNameError):  # of another version, or changed by hand
-        return values
+        return parse(RunConfig, values)
+    except (AttributeError, ConfigError, UnknownNameError):
+        return None
 
 
 def differences(before: Any, after: Any, path: str = "") -> Iterator[str]:
@@ -505,10 +544,39 @@ def _settings(config: RunConfig, keys: Collection[str], free: Collection[str]) -
     return settings
 
 
+def _there(job: Job, config: RunConfig, source: Path) -> Job:
+    """The same job of the other run."""
+    return replace(job, unit=replace(job.unit, run=source), folder=source / job.folder.relative_to(config.output_dir))
+
+
+def _lacks_data(job: Job, config: RunConfig, source: Path) -> bool:
+    """Tell whether the other run made its data without a data set that is learned from here.
+
+    A game without a teacher has reflections only where a player was asked for some, and there another one, or none, may
+    have been.
+    """
+    there = _there(job, config, source)
+    wanted = {dataset for name in config.methods for dataset in config.method(name).datasets}
+    return job.kind == "data" and there.done and not all(there.unit.dataset(name).is_file() for name in wanted)
+
+
+def _refuse_infeasible(config: RunConfig, source: Path) -> None:
+    """Refuse methods for which neither the other run has the data sets nor this one can make them."""
+    for name in (name for name in config.methods if config.method(name).datasets):
+        try:
+            # With `start_from` it would take for granted that the data sets are there.
+            feasible(config.model_copy(update={"start_from": None, "methods": (name,)}))
+        except ConfigError as error:
+            reason = str(error).partition(" is left out: ")[2].partition("\n")[0]
+            raise RunFolderError(
+                f"start_from: {source} lacks data sets of these methods, and those of {name!r} cannot be made here: "
+                f"{reason} Or leave this method out."
+            ) from None
+
+
 def _take(job: Job, config: RunConfig, source: Path) -> bool:
     """Take a job that was finished in the other run; tell whether it is now here."""
-    place = source / job.folder.relative_to(config.output_dir)
-    there = replace(job, unit=replace(job.unit, run=source), folder=place)
+    there = _there(job, config, source)
     # The job `data` makes a model, too: the embedded one, whose tokenizer follows from the data sets.
     name = "untrained" if job.kind == "data" else job.name
     model = there.unit.model(name)
@@ -529,8 +597,27 @@ def _take(job: Job, config: RunConfig, source: Path) -> bool:
 
 def _copy(source: Path, target: Path, scratch: Path, copy: Callable[[str, str], None]) -> None:
     """A folder, whole or not at all."""
-    with whole_folder(target, scratch) as fresh:
-        shutil.copytree(source, fresh, ignore=LEFT, copy_function=copy, dirs_exist_ok=True)
+    try:
+        with whole_folder(target, scratch) as fresh:
+            _copy_files(source, fresh, copy)
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        # It names the file that was read, which may lie on another disk.
+        raise OSError(error.errno, error.strerror, str(target)) from None
+
+
+def _copy_files(source: Path, target: Path, copy: Callable[[str, str], None]) -> None:
+    """The files of a folder and of those below it, without those of `LEFT`."""
+    # Not shutil.copytree: its error holds no number, so a full disk could not be told from a fault of this program.
+    names = sorted(path.name for path in source.iterdir())
+    left = LEFT(str(source), names)
+    for name in (name for name in names if name not in left):
+        if (source / name).is_dir():
+            (target / name).mkdir()
+            _copy_files(source / name, target / name, copy)
+        else:
+            copy(str(source / name), str(target / name))
 
 
 def _link(source: str, target: str) -> None:

@@ -99,6 +99,11 @@ class Checkpoints:
             )
         return None
 
+    @property
+    def exist(self) -> bool:
+        """True = there is one, whole or not."""
+        return bool(self._places())
+
     def clear(self) -> None:
         """Remove all checkpoints, also those that were put aside."""
         self._tidy()

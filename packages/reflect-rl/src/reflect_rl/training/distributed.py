@@ -208,6 +208,13 @@ def make_whole(module: nn.Module) -> None:
                 part._parameters[name] = whole[weight]
 
 
+@torch.no_grad()
+def not_finite(module: nn.Module) -> str:
+    """Name of a weight that holds nan or inf, empty where none does; all processes ask for it."""
+    found = [name for name, weight in module.named_parameters() if not _whole(weight).isfinite().all()]
+    return found[0] if found else ""
+
+
 def _whole(tensor: Tensor) -> Tensor:
     """A tensor that the processes hold in parts; they all ask for it."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from itertools import zip_longest
+from numbers import Integral
 from pathlib import Path
 from typing import Any, get_args
 
@@ -32,6 +33,7 @@ from reflect_rl.models.network import Network, ValueHead, shares
 from reflect_rl.models.score import Scores, check_fits, least_shared, row_tokens, score, token_budget
 from reflect_rl.players.language_model import tokenize
 from reflect_rl.store import write_jsonl
+from reflect_rl.training.checkpoint import Checkpoints
 from reflect_rl.training.config import RLFTConfig
 from reflect_rl.training.distributed import Engine
 from reflect_rl.training.loop import ExplosionError, OptimiserStep, PartialLoss, side_by_side, weighted_means
@@ -66,6 +68,7 @@ class Learner:
         self.token_budget = config.micro_batch_tokens or token_budget(model)
         self.algorithm = registry.find("algorithms", config.algorithm.name)(config.algorithm)
         require_known(f"critic of the algorithm {config.algorithm.name!r}", self.algorithm.critic, get_args(Critic))
+        check_epochs(self.algorithm.epochs, config.algorithm.name)
         self.value_head = self._value_head()
         self.own = Network(model, self.value_head)
         """The network that plays: all weights."""
@@ -294,10 +297,12 @@ class OffendingTurnsError(TrainingError):
         path = folder / "offending_batch.jsonl"
         if main:
             write_jsonl(path, self.turns)
+        checkpoints = Checkpoints(folder / "checkpoints")
+        kept = f"the last checkpoint in {checkpoints.folder} is kept, " if checkpoints.exist else ""
         return TrainingError(
-            f"{self}. Nothing was changed by it: the last checkpoint in {folder / 'checkpoints'} is kept, the "
-            f"{len(self.turns)} turns are in {path}. Lower rlft.learning_rate or raise rlft.algorithm.kl_coef; if such "
-            "norms are usual with this model, raise rlft.stop_grad_norm."
+            f"{self}. Nothing was changed by it: {kept}the {len(self.turns)} turns are in {path}. Lower "
+            "rlft.learning_rate or raise rlft.algorithm.kl_coef; if such norms are usual with this model, raise "
+            "rlft.stop_grad_norm."
         )
 
 
@@ -355,6 +360,17 @@ def _record(view: View, batch: Batch, turn: int) -> dict[str, Any]:
         "return": float(batch.returns[turn]),
         "replayed": bool(batch.replayed[turn]),
     }
+
+
+def check_epochs(epochs: object, name: str) -> None:
+    """Check the number of passes of the algorithm `name`.
+
+    Raises:
+        UserError: it is no whole number from 1 on.
+    """
+    # With none, nothing would be trained, and no word said.
+    if not isinstance(epochs, Integral) or isinstance(epochs, bool) or epochs < 1:
+        raise UserError(f"the algorithm {name!r} makes {epochs!r} epochs over each batch. Set epochs = 1, or more.")
 
 
 def check_loss(loss: Any, name: str) -> None:

@@ -10,6 +10,7 @@ Dropout is off, in rollouts and in the update alike, so that the probability rat
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -21,7 +22,7 @@ from reflect_rl.algorithms import Batch
 from reflect_rl.batch import Replay, with_progress
 from reflect_rl.config import Rule
 from reflect_rl.envs.base import EnvSpec, require_known
-from reflect_rl.errors import ConfigError, FaultyEnvironmentError, TrainingError, UserError
+from reflect_rl.errors import ConfigError, FaultyEnvironmentError, ReflectRLWarning, TrainingError, UserError
 from reflect_rl.launch import release
 from reflect_rl.models.labels import Labels
 from reflect_rl.models.load import LanguageModel
@@ -138,6 +139,8 @@ class OnlineTrainer:
         self.checkpoints = Checkpoints(folder / "checkpoints")
         self.metrics = metrics or MetricsLog(folder, main=self.engine.main)
         self.update = self.turns = self.episodes = self.failures = 0
+        self.told: set[tuple[str, ...]] = set()
+        """Stages with fewer tasks than an update asks for, of which the user was told."""
         self.meter = Meter(model, config.total_turns)
         # Below every rate, so that the first validation counts.
         self.best = -1.0
@@ -245,6 +248,7 @@ class OnlineTrainer:
         pool = [task for mode in stage for task in self.tasks[mode]]
         if not pool:
             raise UserError(f"{self.spec.name} has no training task of the mode {', '.join(stage)}. Name other modes.")
+        self._tell_of_few(stage, len(pool))
         chosen = rng.choice(len(pool), min(self.config.starts_per_update, len(pool)), replace=False)
         requests = [
             Request(pool[i], seed_for(self.seed, "episode", self.update, int(i), copy))
@@ -259,6 +263,21 @@ class OnlineTrainer:
             self.limits,
             note_turns_left=self.config.progress > 0,
         )
+
+    def _tell_of_few(self, stage: Sequence[str], count: int) -> None:
+        """Warn, once for each stage, that a user asked for more tasks of an update than there are."""
+        wanted, copies = self.config.starts_per_update, self.config.episodes_per_start
+        # The default suits larger games, and is nobody's mistake.
+        asked = "starts_per_update" in self.config.model_fields_set and self.engine.main
+        if not asked or wanted <= count or tuple(stage) in self.told:
+            return
+        self.told.add(tuple(stage))
+        message = (
+            f"starts_per_update is {wanted}, and {self.spec.name} has {count} training tasks of the mode "
+            f"{', '.join(stage)}: each update plays these, {count * copies} episodes. Lower it to {count}, or raise "
+            "episodes_per_start."
+        )
+        warnings.warn(message, ReflectRLWarning, stacklevel=2)
 
     def _play(
         self,

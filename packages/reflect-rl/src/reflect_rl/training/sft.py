@@ -174,6 +174,8 @@ def _rows(model: LanguageModel, examples: dict[int, tuple[str, str]], *, ends: b
             body = [*answer, *tail]
             rows[number] = Row(prompt, completion, [*head, *body], [0] * len(head) + [1] * len(body))
     longest = max(rows.values(), key=lambda row: len(row.input_ids))
-    check_context(model, len(longest.input_ids), state_in(longest.prompt))
+    # The lines are counted; labels could be any words.
+    actions = None if rule == "choice_token" and not ends else len(longest.line_ends)
+    check_context(model, len(longest.input_ids), state_in(longest.prompt), actions=actions)
     check_fits(model, len(longest.input_ids))
     return rows

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import torch
 from torch import nn
 
-from reflect_rl.errors import TrainingError
+from reflect_rl.errors import ModelError, TrainingError
 from reflect_rl.launch import release
 from reflect_rl.models.load import LanguageModel
 from reflect_rl.models.network import Network
@@ -23,7 +23,7 @@ from reflect_rl.models.score import check_fits, token_budget
 from reflect_rl.store import write_jsonl
 from reflect_rl.training.checkpoint import Checkpoints, restore_weights
 from reflect_rl.training.config import OptimiserConfig
-from reflect_rl.training.distributed import Engine, make_whole
+from reflect_rl.training.distributed import Engine, make_whole, not_finite
 from reflect_rl.training.loop import (
     Beginnings,
     ExplosionError,
@@ -135,6 +135,7 @@ class RowTrainer:
             until: number of optimiser steps.
 
         Raises:
+            ModelError: the weights were not finite before the first step.
             TrainingError: before the step that would have spoilt the weights; the batch is in `offending_batch.jsonl`.
         """
         until, size = self.config.steps if until is None else until, self.config.batch_size
@@ -207,15 +208,22 @@ class RowTrainer:
             state = {"step": self.done, "rows": self.recent, "seconds": seconds, "metrics": mark}
             self.checkpoints.save(self.done, tensors, state)
 
-    def _explained(self, error: ExplosionError, rows: Rows, batch: Sequence[int]) -> TrainingError:
-        """Write the batch to a file of the folder; the error that says so."""
+    def _explained(self, error: ExplosionError, rows: Rows, batch: Sequence[int]) -> ModelError | TrainingError:
+        """Write the batch to a file of the folder; the error that says so, or that the weights were spoilt before."""
+        # Here and not where models are loaded, which would look at all weights of sound models, too.
+        if not self.done and (odd := not_finite(self.model.model)):
+            return ModelError(
+                f"the weights of {self.model.title} are not finite before any step: {odd} holds nan or inf. Nothing "
+                "was trained. Save or download the model again, or use another one."
+            )
         path = self.folder / "offending_batch.jsonl"
         if self.engine.main:
             write_jsonl(path, [{"row": number, **rows.record(number)} for number in batch])
+        kept = f"checkpoints in {self.checkpoints.folder} are kept, " if self.checkpoints.exist else ""
         return TrainingError(
             f"the loss is {error.loss} at step {self.done + 1}, the gradient norm {error.norm}. Nothing was "
-            f"changed by it: checkpoints in {self.folder / 'checkpoints'} are kept, the {len(batch)} rows are in "
-            f"{path}. Lower learning_rate in {self.settings}; if such norms are usual there, raise stop_grad_norm."
+            f"changed by it: {kept}the {len(batch)} rows are in {path}. Lower learning_rate in {self.settings}; if "
+            "such norms are usual there, raise stop_grad_norm."
         )
 
 

@@ -25,7 +25,7 @@ from reflect_rl.data.generate import (
 from reflect_rl.envs import corridor, dangerous_taxi
 from reflect_rl.envs.base import EnvSpec
 from reflect_rl.envs.corridor import Corridor
-from reflect_rl.errors import ConfigError
+from reflect_rl.errors import ConfigError, FaultyEnvironmentError
 from reflect_rl.evaluation.evaluate import EvaluationConfig, evaluate
 from reflect_rl.players.scripted import LexicalReflector
 from reflect_rl.prompts import parts_of
@@ -200,6 +200,19 @@ def test_a_start_without_chance_is_made_once(monkeypatch):
     spec = EnvSpec.of(Dice)
     held_out_states(spec, ("far",))
     assert Dice.resets == sum(len(spec.tasks("far", split)) for split in ("validation", "test"))
+
+
+@pytest.mark.parametrize(
+    ("shown", "what"),
+    [
+        (None, r"task \S+, start: TypeError: reset and step must show an Observation, and no NoneType\.$"),
+        (Observation("At 1.", ("left",), ["1"]), r"TypeError: the state \['1'\] is no text but of type list"),
+    ],
+)
+def test_a_held_out_start_that_shows_no_state_is_named(monkeypatch, shown, what):
+    monkeypatch.setattr(Dice, "reset", lambda *_: shown)
+    with pytest.raises(FaultyEnvironmentError, match=what):
+        held_out_states(EnvSpec.of(Dice), ("far",))
 
 
 def test_no_demonstration_starts_like_a_held_out_task(game):

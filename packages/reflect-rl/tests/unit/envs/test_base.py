@@ -104,6 +104,43 @@ def test_settings_of_a_game_that_extend_those_of_another_leave_the_longest_episo
     assert lengths == [9, 7, 8]
 
 
+def test_a_game_with_settings_of_its_own_goes_by_its_own_name():
+    class Alchemy(CountToThree):
+        class Config(EnvironmentConfig):
+            pocket: int = 6
+
+    class Deeper(Alchemy):
+        class Config(Alchemy.Config):
+            depth: int = 1
+
+    class Borrowed(CountToThree):
+        Config = Alchemy.Config
+
+    class Longer(Corridor):
+        class Config(CorridorConfig):
+            bends: int = 0
+
+    class Names(CountToThree):
+        class Config(EnvironmentConfig):
+            name: str = "mine:Names"
+
+    games = (Alchemy, Deeper, Borrowed, Longer, Names)
+    assert [EnvSpec.of(kind).config.name for kind in games] == ["alchemy", "deeper", "borrowed", "longer", "mine:Names"]
+    assert EnvSpec.of(Alchemy, name="mine:Alchemy").config.name == "mine:Alchemy"
+    # The settings of shipped games stay the classes that they were written as.
+    assert Corridor.Config is CorridorConfig
+
+
+def test_a_spec_knows_the_name_by_which_its_class_is_found():
+    names = [EnvSpec.of(kind).found_by for kind in (Corridor, CountToThree)]
+    assert names == ["corridor", f"{__name__}:CountToThree"]
+
+    class Impostor(CountToThree):
+        name = "corridor"
+
+    assert EnvSpec.of(Impostor).found_by.endswith("<locals>.Impostor")
+
+
 def test_three_methods_make_an_environment():
     spec = EnvSpec.of(CountToThree)
     assert (spec.name, spec.identity, spec.modes, spec.max_episode_steps) == (

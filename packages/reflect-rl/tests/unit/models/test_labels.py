@@ -102,6 +102,8 @@ def test_embedded_model_has_numbers_as_far_as_it_was_told():
     texts = ["Actions: 0 south 1 north\n # Action:\n0"]
     model = build_embedded(texts, EmbeddedConfig(vocabulary_size=400), 0, [str(number) for number in range(71)])
     assert find_labels(model, 71).texts == tuple(str(number) for number in range(71))
+    with pytest.raises(ModelError, match=r"^500 actions need one-token labels, .* of the embedded model has \d+\."):
+        find_labels(model, 500)
     # Without being told it has the ten digits.
     assert find_labels(build_embedded(texts, EmbeddedConfig(vocabulary_size=400), 0), 11).texts == tuple("ABCDEFGHIJK")
 

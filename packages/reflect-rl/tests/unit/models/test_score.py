@@ -11,9 +11,12 @@ from hypothesis import given, strategies as st
 from transformers import GraniteConfig, GraniteForCausalLM
 
 from reflect_rl.config import ModelConfig
-from reflect_rl.errors import ModelError
+from reflect_rl.errors import ModelError, UserError
+from reflect_rl.models.labels import find_labels
 from reflect_rl.models.load import LanguageModel, forked_rng, load_model
 from reflect_rl.models.score import LISTED, check_scoring, completion_losses, micro_batches, read, score
+from reflect_rl.players.language_model import score_views
+from reflect_rl.types import Observation, View
 from tiny_models import KINDS, save_tiny
 
 RULES = ("choice_token", "line_end", "sum", "token_mean")
@@ -225,10 +228,28 @@ def test_mistakes_are_refused(families):
         score(model, [[1, 2]], [[[0], [2]]], "line_end")
     with pytest.raises(ValueError, match="unknown scoring rule 'mean'"):
         score(model, [[1, 2]], [[[3]]], "mean")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="without admissible actions"):
+    with pytest.raises(UserError, match="a state lists no action"):
         score(model, [[1, 2], [1]], [[[3]], []])
     with pytest.raises(ModelError, match="600 tokens, the model's context holds 512"):
         score(model, [[7] * 600], [[[3]]])
+
+
+@pytest.mark.parametrize("rule", ["choice_token", "line_end", "sum"])
+def test_what_is_too_long_is_named_the_state_or_the_list_of_actions(families, rule):
+    model, few, many = families["gpt2"], ("left", "right"), tuple(f"take number {k}" for k in range(200))
+    labels = find_labels(model, 200, rule)
+    longest = r"has \d+ tokens, \d+ of them in its list of 200 actions, the model's context holds 512\. .*'sum', which"
+
+    def ask(text: str, actions: tuple[str, ...]) -> None:
+        score_views(model, labels, [View(Observation(text, actions), tuple(range(len(actions))))], rule)
+
+    with pytest.raises(ModelError, match=r"has \d+ tokens, the model's context holds 512\. .* states shorter\.$"):
+        ask("wait " * 600, few)
+    if rule == "sum":
+        ask("Say b.", many)
+        return
+    with pytest.raises(ModelError, match=rf"^a prompt whose state begins 'Say b\.' {longest}"):
+        ask("Say b.", many)
 
 
 @pytest.mark.parametrize("rule", RULES)

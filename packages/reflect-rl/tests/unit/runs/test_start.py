@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import re
 import shutil
 from dataclasses import replace
 
@@ -13,6 +15,7 @@ from reflect_rl.envs import corridor
 from reflect_rl.errors import RunFolderError, UserError
 from reflect_rl.runs import start
 from reflect_rl.runs.config import RunConfig, fingerprint
+from reflect_rl.runs.demonstrate import examples_of
 from reflect_rl.runs.folder import alone
 from reflect_rl.runs.stages import plan
 from reflect_rl.runs.start import begin, open_run
@@ -39,13 +42,19 @@ def config(folder, **changes) -> RunConfig:
 @pytest.fixture
 def source(tmp_path):
     """A run whose four jobs before online training are finished."""
-    folder = tmp_path / "source"
-    open_run(config(folder), "")
-    for job in plan(config(folder)):
+    return finished(tmp_path / "source")
+
+
+def finished(folder, **changes):
+    open_run(config(folder, **changes), "")
+    for job in plan(config(folder, **changes)):
         if job.kind in ("data", "sft"):
             job.folder.mkdir(parents=True)
             (job.folder / "metrics.jsonl").write_text(f"{job.name}\n")
             (job.folder / "tracking.json").write_text("{}")
+            if job.kind == "data":
+                for name in ("base", "reflector", "policy_plain", "policy_reflect"):
+                    job.unit.dataset(name).write_text(f"rows of {name}\n")
             (job.folder / "done").touch()
             model = job.unit.model(MODELS[f"{job.kind} {job.name}".strip()])
             model.mkdir(parents=True)
@@ -276,6 +285,99 @@ def test_a_job_whose_model_was_deleted_is_not_taken(source, tmp_path):
     assert done(run) == {"data", "sft base", "sft policy_reflect"}
 
 
+def test_data_that_lack_a_data_set_of_these_methods_are_made_here(source, tmp_path):
+    (source / UNIT / "data" / "policy_reflect.jsonl").unlink()
+    run = here(source, tmp_path)
+    assert begin(run, "") == []  # a model of the other run would not know the words of the new data
+    plain = config(tmp_path / "plain", start_from=str(source), methods=["sft"])
+    assert begin(plain, "") == [f"{UNIT} {name}" for name in JOBS[:2]]
+    # What was trained there is played without any data.
+    evaluation = config(tmp_path / "evaluation", start_from=str(source))
+    assert begin(evaluation, "", evaluates=True) == [f"{UNIT} {name}" for name in JOBS]
+
+
+def test_data_sets_that_nobody_can_make_are_refused_before_anything_is_written(tmp_path):
+    changes = {"data": {"demonstration_starts": [2], "label_source": "successes"}}
+    source = finished(tmp_path / "source", **changes)
+    (source / UNIT / "data" / "policy_reflect.jsonl").unlink()
+    said = r"source lacks data sets of these methods, and those of 'reflect_rl' cannot be made here: .*\. Or leave this"
+    with pytest.raises(RunFolderError, match=said):
+        begin(here(source, tmp_path, **changes), "")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("taken", [False, True])
+def test_a_missing_data_set_says_how_it_is_made_anew(source, tmp_path, taken):
+    run = here(source, tmp_path)
+    if taken:
+        begin(run, "")
+    (job,) = (job for job in plan(run if taken else config(source)) if job.kind == "data")
+    job.unit.dataset("policy_reflect").unlink()
+    remedy = f"Delete {job.folder / 'done'} and run `reflect-rl data` again."
+    if taken:
+        remedy = f"Its data come from {source}. Delete {job.unit.folder} and give the same command again."
+    with pytest.raises(RunFolderError, match=rf"policy_reflect\.jsonl is missing\. {re.escape(remedy)}$"):
+        examples_of(job.unit, "policy_reflect")
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_is_told_with_the_folder_that_is_written(source, tmp_path, monkeypatch, error):
+    def fail(origin, target):
+        raise OSError(error, "No space left on device", origin)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("shutil.copyfile", fail)
+        with pytest.raises(OSError, match="No space left") as raised:
+            begin(here(source, tmp_path), "")
+    assert (raised.value.errno, raised.value.filename) == (error, str(tmp_path / "run" / UNIT / "data"))
+    assert len(begin(here(source, tmp_path), "")) == len(JOBS)
+
+
+def test_files_that_cannot_be_read_keep_their_cause(source, tmp_path, monkeypatch):
+    def fail(origin, target):
+        raise PermissionError(errno.EACCES, "Permission denied", origin)
+
+    monkeypatch.setattr("shutil.copyfile", fail)
+    with pytest.raises(PermissionError) as raised:
+        begin(here(source, tmp_path), "")
+    assert raised.value.filename.startswith(str(source / UNIT / "data"))
+
+
+def test_folders_inside_of_a_job_are_taken_and_checkpoints_stay(source, tmp_path):
+    job = source / UNIT / "sft" / "base"
+    for name in ("deep/er/file.txt", "checkpoints/step-1/weights", "deep/half.new"):
+        (job / name).parent.mkdir(parents=True, exist_ok=True)
+        (job / name).write_text(name)
+    begin(here(source, tmp_path), "")
+    taken = tmp_path / "run" / UNIT / "sft" / "base"
+    assert {path.relative_to(taken).as_posix() for path in taken.rglob("*") if path.is_file()} == {
+        "deep/er/file.txt", "metrics.jsonl", "done",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "remedy"),
+    [
+        ({"rlft": {"total_turns": 7}}, "With `--start-from {folder}` another run uses its data, and the supervised"),
+        ({"methods": ["sft"]}, "With `--start-from {folder}` another run uses its data, and the supervised"),
+        ({"sft": {"base": {"steps": 5}}}, "With `--start-from {folder}` another run uses its data, and the supervised"),
+        ({"evaluation": {"repetitions": 7}}, "`reflect-rl eval {folder} --output-dir NEW`, with these settings as"),
+        # The data follow from it.
+        ({"data": {"demonstration_starts": [3]}}, ""),
+        ({"rlft": {"total_turns": 7}, "seeds": [1]}, ""),
+    ],
+)
+def test_a_changed_setting_says_how_the_run_is_used_with_it(trained, changes, remedy):
+    (job,) = (job for job in plan(config(trained)) if job.kind == "eval")
+    job.folder.mkdir(parents=True)
+    (job.folder / "done").touch()
+    said = re.escape("Choose another --output-dir, or delete the folder." + (remedy and " ")) + (
+        re.escape(remedy.format(folder=trained)) or "$"
+    )
+    with pytest.raises(RunFolderError, match=said):
+        open_run(config(trained, **changes), "")
+
+
 @pytest.mark.parametrize(
     ("changes", "taken"),
     [
@@ -309,17 +411,17 @@ def test_a_copy_that_was_interrupted_leaves_no_job_behind_and_is_made_good(sourc
     run = here(source, tmp_path)
     copied, copyfile = [], shutil.copyfile
 
-    def stop_at_the_third(origin, target):
+    def stop_after_the_data(origin, target):
         copied.append(origin)
-        if len(copied) == 3:
+        if "sft" in origin:
             raise KeyboardInterrupt
         copyfile(origin, target)
 
     with monkeypatch.context() as patch:
-        patch.setattr("shutil.copyfile", stop_at_the_third)
+        patch.setattr("shutil.copyfile", stop_after_the_data)
         with pytest.raises(KeyboardInterrupt):
             begin(run, "")
-    assert done(run) == {"data"}  # its two files; the third is the first of `sft base`, whose model is shared
+    assert done(run) == {"data"}  # its files; the next one is the first of `sft base`, whose model is shared
     assert not (tmp_path / "run" / UNIT / "sft" / "base").exists()
     assert begin(run, "") == [f"{UNIT} {name}" for name in JOBS[1:]]
     card = json.loads((tmp_path / "run" / "run.json").read_text())["start_from"]

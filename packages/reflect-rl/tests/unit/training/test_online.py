@@ -18,6 +18,7 @@ from reflect_rl.errors import (
     ConfigError,
     FaultyEnvironmentError,
     FaultyPlayerError,
+    ReflectRLWarning,
     RunFolderError,
     TrainingError,
     UserError,
@@ -97,6 +98,26 @@ def interrupt_after(updates: int):
             raise InterruptedRunError
 
     return progress
+
+
+def test_more_tasks_of_an_update_than_there_are_is_told_once_for_each_stage(tmp_path, recwarn):
+    stages = {"curriculum": {"name": "stages", "modes": ["near", "far"]}}
+    near, far = (len(SPEC.tasks(mode, "train")) for mode in ("near", "far"))
+    trained = run(tmp_path / "many", rlft(starts_per_update=1000, total_turns=400, **stages))
+    assert trained.update >= 4
+    told = [str(one.message) for one in recwarn if issubclass(one.category, ReflectRLWarning)]
+    assert [one.partition(":")[0] for one in told] == [
+        f"starts_per_update is 1000, and corridor has {count} training tasks of the mode {mode}"
+        for mode, count in (("near", near), ("far", far))
+    ]
+    assert f"each update plays these, {2 * near} episodes. Lower it to {near}, or raise" in told[0]
+    recwarn.clear()
+    # As many as there are, and a default that nobody chose.
+    run(tmp_path / "all", rlft(starts_per_update=near, curriculum={"name": "uniform", "modes": ["near"]}))
+    default = parse(RLFTConfig, {"total_turns": 20, "validate_every": 0})
+    assert default.starts_per_update > near
+    run(tmp_path / "default", default, modes=("near",))
+    assert not [one for one in recwarn if issubclass(one.category, ReflectRLWarning)]
 
 
 @pytest.mark.parametrize("changes", [SETTINGS[0], EVERYTHING, EVERYTHING | {"value_head": "mlp"}])
@@ -218,7 +239,7 @@ def test_exploding_weights_stop_the_training_and_the_checkpoint_stays(tmp_path):
 
 def test_a_gradient_norm_above_the_limit_stops_the_training_and_the_turns_are_saved(tmp_path):
     config = rlft(stop_grad_norm=1e-6, algorithm={"name": "reinforce", "baseline": "none"})
-    with pytest.raises(TrainingError, match=r"offending_batch\.jsonl"):
+    with pytest.raises(TrainingError, match=r"changed by it: the \d+ turns are in .*offending_batch\.jsonl"):
         run(tmp_path, config)
     rows = [json.loads(line) for line in (tmp_path / "offending_batch.jsonl").read_text().splitlines()]
     assert len(rows) > 1

@@ -392,6 +392,26 @@ def test_metrics_of_an_earlier_training_without_a_checkpoint_are_replaced(tmp_pa
         checkpoints_in(tmp_path).clear()
 
 
+@pytest.mark.parametrize("rule", ["line_end", "choice_token"])
+def test_a_list_of_actions_that_is_longer_than_the_context_is_named(tmp_path, rule):
+    model, _labels = tiny_player()
+    start, after = (" ", "\n") if rule == "line_end" else (" 0 ", "")
+    row = f"Say b.\nActions:{after}" + after.join(f"{start}wait left" for _ in range(200)) + "\n # Action:\n"
+    answer = " wait left" if rule == "line_end" else "0"
+    counted = r"200 actions" if rule == "line_end" else "actions"
+    with pytest.raises(ModelError, match=rf"begins 'Say b\.' has \d+ tokens, \d+ of them in its list of {counted}, "):
+        train_sft(model, [(row, answer)], SFTConfig(steps=1), tmp_path, 0, ends=False, progress=print, rule=rule)
+
+
+def test_checkpoints_are_named_only_where_there_are_some(tmp_path):
+    for every, named in ((1, True), (5, False)):
+        folder, (model, _) = tmp_path / str(every), tiny_player()
+        with pytest.raises(TrainingError, match=r"at step 1|at step 2") as failure:
+            train(model, EXAMPLES, folder, steps=6, save_steps=every, batch_size=2, learning_rate=1.0, stop_grad_norm=2)
+        assert (f"checkpoints in {folder / 'checkpoints'} are kept" in str(failure.value)) == named
+        assert checkpoints_in(folder).exist == named
+
+
 def test_a_loss_that_is_not_finite_stops_the_training(tmp_path):
     model, _ = tiny_player()
     # Settings refuse such a rate, so it is put in behind their back.
