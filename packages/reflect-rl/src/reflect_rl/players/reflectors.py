@@ -97,6 +97,8 @@ class GreedyReflector(CachedReflector):
     """
 
     name = "greedy"
+    freezes = False
+    """True = the weights stay as they are from now on."""
 
     def __init__(
         self,
@@ -108,6 +110,8 @@ class GreedyReflector(CachedReflector):
         super().__init__(cache_size, numbers)
         # Dropout would make the same prompt give different texts, and the cache would hide it.
         model.model.eval()
+        if self.freezes:
+            model.model.requires_grad_(False)
         self.model, self.max_new_tokens = model, max_new_tokens
         self._kept = Kept()
 
@@ -127,13 +131,4 @@ class FrozenReflector(GreedyReflector):
     """A `GreedyReflector` whose weights nobody trains any more."""
 
     name = "frozen"
-
-    def __init__(
-        self,
-        model: LanguageModel,
-        max_new_tokens: int = REFLECTION_TOKENS,
-        cache_size: int = 50_000,
-        numbers: Numbers | None = None,
-    ) -> None:
-        super().__init__(model, max_new_tokens, cache_size, numbers)
-        model.model.requires_grad_(False)
+    freezes = True
