@@ -19,7 +19,7 @@ REST_OF_KEY = re.compile(r".*?(?:----[- ]END [A-Z0-9 ]{0,60}KEY(?: BLOCK)?[- ]--
 DASHES = "LS0t"
 """Three dashes in base64, which stand in each of the forms below."""
 ENCODED = re.compile(
-    r"(?:(LS0tLS1CRUdJTi)|(0tLS0tQkVHSU4g)|tLS0tLUJFR0lOI)[A-Za-z0-9+/]*+(?:(?:\s|\\[nr])++[A-Za-z0-9+/]{20,}+)*+={0,2}"
+    r"(?:(LS0tLS1CRUdJTi)|(0tLS0tQkVHSU4g)|tLS0tLUJFR0lOI)[A-Za-z0-9+/]*(?:(?:\s|\\[nr])+[A-Za-z0-9+/]{20,})*={0,2}"
 )
 """Base64 from `-----BEGIN ` on, as in a Secret of Kubernetes; it begins with the first, the second (the groups) or the
 third byte of three. Lines may end in between."""
