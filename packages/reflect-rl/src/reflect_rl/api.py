@@ -180,7 +180,7 @@ def load_agent(
 
 def _game_of_run(run: Path) -> str:
     """The name of a run's environment; empty where the folder has no settings that say it."""
-    # What is wrong with the file is told by those who read the whole run.
+    # Mistakes in the file are told by the readers of the whole run.
     if not (run / "config.json").is_file():
         return ""
     table = read_json(run / "config.json", f"Is {run} a run folder?").get("environment", {})
@@ -622,7 +622,7 @@ def online_start(
     seed: int,
     beside: LanguageModel | None = None,
 ) -> OnlineStart:
-    """What every online training from Python begins with; nothing is copied, trained or written.
+    """Check the beginning that all online trainings from Python share; nothing is copied, trained or written.
 
     Args:
         model: an agent, or a model to start from untrained.

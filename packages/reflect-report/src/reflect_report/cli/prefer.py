@@ -150,7 +150,7 @@ def parse_prefer(arguments: Sequence[str]) -> tuple[Path, PreferOptions]:
 
 
 def _who(options: PreferOptions) -> str:
-    """Who chooses.
+    """Name of the chooser.
 
     Raises:
         UserError: the system has no name for the user, as in a container with a user's number of its own.

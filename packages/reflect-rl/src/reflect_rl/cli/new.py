@@ -19,7 +19,7 @@ from reflect_rl import registry
 from reflect_rl.errors import UserError, suggestion
 
 KINDS: dict[str, registry.Kind] = {"environment": "environments", "algorithm": "algorithms"}
-"""What can be made, and the group under which a package offers it."""
+"""Kinds of package that can be made, and the group under which each offers its part."""
 
 PACKAGE_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 """Names that installers take for a package (PyPA, "Names and normalization")."""

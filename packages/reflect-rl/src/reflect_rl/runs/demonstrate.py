@@ -286,7 +286,7 @@ def examples_of(unit: Unit, dataset: str) -> list[tuple[str, str]]:
 
 
 def _remedy(unit: Unit) -> str:
-    """What makes the data sets of a unit anew."""
+    """Sentence that tells how the data sets of a unit are made anew."""
     with suppress(RunFolderError):
         taken = read_card(unit.run).start_from
         # Data that are made here may differ from those of the other run, whose models were taken as well.
